@@ -2,6 +2,7 @@
 
 import json
 from itertools import product
+from math import prod
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -18,8 +19,9 @@ from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 from frazil.spark.runtime.workers import TaskFailedError
+from frazil.spark.writing import row_grids
 from frazil.spark.writing import stage as staging
-from frazil.spark.writing.row_grids import codes_of, divide, find_shape, last_edge
+from frazil.spark.writing.row_grids import codes_of, divide, find_grid, last_edge
 from frazil.spark.writing.stage import stage
 from frazil.zarrstore.arrays import read_region
 from tests.examples_count import scaled
@@ -42,21 +44,59 @@ def rows_of(shape: tuple[int, ...], seed: int = 0) -> list[np.ndarray]:
     return [np.array(column) for column in zip(*product(*axes), strict=True)]
 
 
+def find_shape(columns: list[np.ndarray]) -> tuple[int, ...] | None:
+    """The oracle: the shape of the grid that all rows are, None if they are none."""
+    axes = [list(dict.fromkeys(column.tolist())) for column in columns]
+    rows = [tuple(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return tuple(map(len, axes)) if rows == list(product(*axes)) else None
+
+
 @given(SHAPES, st.integers(0, 9))
 def test_a_grid_is_found(shape: tuple[int, ...], seed: int) -> None:
-    assert find_shape(rows_of(shape, seed)) == shape
+    assert find_grid(rows_of(shape, seed)) == shape
 
 
 @given(st.data())
-def test_only_grids_are_found(data: st.DataObject) -> None:
+def test_rows_begin_with_a_grid(data: st.DataObject) -> None:
     dims = data.draw(st.integers(1, 3))
     one = st.tuples(*[st.integers(0, 2)] * dims)
     rows = data.draw(st.lists(one, min_size=1, max_size=12))
     columns = [np.array(column) for column in zip(*rows, strict=True)]
-    shape = find_shape(columns)
-    axes = [list(dict.fromkeys(column.tolist())) for column in columns]
-    whole = [tuple(row) for row in product(*axes)]
-    assert shape == (tuple(map(len, axes)) if rows == whole else None)
+    shape = find_grid(columns)
+    assert find_shape([column[: prod(shape)] for column in columns]) == shape
+    if find_shape(columns) is not None:
+        assert prod(shape) == len(rows)
+
+
+@settings(max_examples=scaled(100))
+@given(st.lists(SHAPES, min_size=1, max_size=6), st.integers(1, 40))
+def test_rows_are_divided_into_grids(shapes: list[tuple[int, ...]], window: int) -> None:
+    shapes = [shape for shape in shapes if len(shape) == len(shapes[0])]
+    grids = [rows_of(shape, seed) for seed, shape in enumerate(shapes)]
+    columns = [np.concatenate(axis) for axis in zip(*grids, strict=True)]
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(row_grids, "_WINDOW_ROWS", window)
+        parts = list(divide(columns))
+    assert [part.start for part in parts] == [0, *(part.stop for part in parts[:-1])]
+    assert parts[-1].stop == len(columns[0])
+    for part in parts:
+        assert find_shape([column[part.start : part.stop] for column in columns]) == part.shape
+
+
+@pytest.mark.parametrize("window", [1, 7, 100, 10_000])
+def test_boxes_of_chunks_that_are_read_in_turn_are_grids(
+    window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_grids, "_WINDOW_ROWS", window)
+    cells = np.arange(8 * 6 * 10).reshape(8, 6, 10)
+    boxes = [
+        cells[t : t + 4, y : y + 3, x : x + 5].ravel()
+        for t in (0, 4)
+        for y in (0, 3)
+        for x in (0, 5)
+    ]
+    columns = list(np.unravel_index(np.concatenate(boxes), cells.shape))
+    assert [part.shape for part in divide(columns)] == [(4, 3, 5)] * 8
 
 
 @settings(max_examples=scaled(200))
@@ -71,10 +111,9 @@ def test_a_run_of_a_grid_is_divided_into_grids(shape: tuple[int, ...], data: st.
     assert parts[-1].stop == stop - start
     for part in parts:
         assert find_shape([column[part.start : part.stop] for column in run]) == part.shape
-        assert part.shape is not None
+    assert len(parts) <= 2 * len(shape) + 1
     edge = last_edge(run)
     assert 0 <= edge < stop - start
-    assert all(part.shape is not None for part in (divide([c[:edge] for c in run]) if edge else ()))
 
 
 def test_values_are_the_same_to_the_last_bit() -> None:
@@ -100,6 +139,7 @@ def test_grids_are_written_as_rows_are(data: st.DataObject) -> None:
     with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patched:
         patched.setattr(staging, "PIECE_BYTES", data.draw(st.integers(20, 500)))
         patched.setattr(staging, "BATCH_ROWS", data.draw(st.integers(1, 9)))
+        patched.setattr(staging, "GRID_ROWS", data.draw(st.integers(1, 9)))
         make_repository(Path(folder))
         write_here(folder, SCHEMA, [rows[:cut], rows[cut:]], **options, **way)
         more = [{**row, "v": -row["v"]} for row in rows[cut // 2 : cut]]

@@ -10,6 +10,7 @@ each of them, and their values are copied to where they belong as blocks.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -17,16 +18,20 @@ import pyarrow as pa
 
 type Codes = npt.NDArray[np.signedinteger | np.unsignedinteger]
 
+_WINDOW_ROWS = 1 << 14  # that are looked at first
 _FIXED = {8: np.int8, 16: np.int16, 32: np.int32, 64: np.int64}
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows from the first up to, not including, the last; with a shape if they are a grid."""
+    """Rows that are a grid, from the first up to, not including, the last."""
 
     start: int
     stop: int
-    shape: tuple[int, ...] | None
+    shape: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return self.stop - self.start
 
 
 def codes_of(column: pa.Array) -> Codes:
@@ -38,24 +43,37 @@ def codes_of(column: pa.Array) -> Codes:
     return np.asarray(column.dictionary_encode().indices.to_numpy(zero_copy_only=False))
 
 
-def find_shape(columns: Sequence[Codes]) -> tuple[int, ...] | None:
-    """The shape of the grid that the rows are; None if they are none."""
+def find_grid(columns: Sequence[Codes]) -> tuple[int, ...]:
+    """The shape of the largest grid that the rows begin with, if only of the first row."""
     shape: list[int] = []
     for axis in reversed(range(len(columns))):
-        codes = columns[axis]
-        again = np.flatnonzero(codes[1:] == codes[0])[:1]
-        size = int(again[0]) + 1 if len(again) else len(codes)
-        if len(codes) % size or len(np.unique(codes[:size])) != size:
-            return None
-        if not (codes.reshape(-1, size) == codes[:size]).all():
-            return None
-        inner = [column.reshape(-1, size) for column in columns[:axis]]
-        if not all((column == column[:, :1]).all() for column in inner):
-            return None
-        columns = [column[:, 0] for column in inner]
+        size = _first_run(columns[: axis + 1])
+        whole = [column[: len(column) // size * size].reshape(-1, size) for column in columns]
+        same = (whole[axis] == whole[axis][0]).all(axis=1)
+        for outer in whole[:axis]:
+            same &= (outer == outer[:, :1]).all(axis=1)
+        count = len(same) if same.all() else int(np.argmin(same))
+        columns = [outer[:count, 0] for outer in whole[:axis]]
         shape.append(size)
-        length = len(codes) // size
-    return tuple(reversed(shape)) if length == 1 else None
+    return tuple(reversed(shape))
+
+
+def _first_run(columns: Sequence[Codes]) -> int:
+    """How many rows differ in the last column alone, and have no value of it twice."""
+    codes = columns[-1]
+    size = _first(codes[1:] == codes[0], len(codes) - 1) + 1
+    for outer in columns[:-1]:
+        size = _first(outer[1:size] != outer[0], size - 1) + 1
+    distinct = np.unique(codes[:size], return_index=True)[1]
+    if len(distinct) < size:  # up to the first value that was there before
+        size = _first(np.bincount(distinct, minlength=size) == 0, size)
+    return size
+
+
+def _first(found: npt.NDArray[np.bool_], otherwise: int) -> int:
+    """Index of the first that is true."""
+    index = int(np.argmax(found)) if len(found) else 0
+    return index if index < len(found) and found[index] else otherwise
 
 
 def last_edge(columns: Sequence[Codes]) -> int:
@@ -69,24 +87,18 @@ def last_edge(columns: Sequence[Codes]) -> int:
     return 0
 
 
-def divide(columns: Sequence[Codes], start: int = 0, axis: int = 0) -> Iterator[Part]:
-    """Grids in rows of a larger one that they are a run of, however they are cut off."""
-    count = len(columns[0])
-    shape = find_shape(columns)
-    if shape is not None or axis == len(columns) - 1:
-        yield Part(start, start + count, shape)
-        return
-    codes = columns[axis]
-    edges = (np.flatnonzero(codes[1:] != codes[:-1]) + 1).tolist()
-    if not edges:
-        yield from divide(columns, start, axis + 1)
-        return
-    first, last = edges[0], edges[-1]
-    middle = find_shape([column[first:last] for column in columns]) if first < last else ()
-    if middle is None:
-        yield Part(start, start + count, None)
-        return
-    yield from divide([column[:first] for column in columns], start, axis + 1)
-    if middle:
-        yield Part(start + first, start + last, middle)
-    yield from divide([column[last:] for column in columns], start + last, axis + 1)
+def divide(columns: Sequence[Codes]) -> Iterator[Part]:
+    """Grids that follow each other, each as large as it can be.
+
+    Such as those that a larger one is cut off to, and those of chunks that were read in turn.
+    """
+    start, count, window = 0, len(columns[0]), _WINDOW_ROWS
+    while start < count:
+        shape = find_grid([column[start : start + window] for column in columns])
+        size = prod(shape)
+        if size > window // 2 and start + window < count:
+            window *= 4  # it may go on
+            continue
+        yield Part(start, start + size, shape)
+        start += size
+        window = max(4 * size, _WINDOW_ROWS)

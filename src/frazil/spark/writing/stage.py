@@ -44,12 +44,14 @@ from frazil.ids import ChunkId
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.ranges import Range
 from frazil.spark.writing.columns import Column, StoredColumn, encode_coordinate
-from frazil.spark.writing.row_grids import codes_of, divide, last_edge
+from frazil.spark.writing.row_grids import Part, codes_of, divide, last_edge
 
 OPERATION = "frazilOperation"  # the column that says what is done with a row: 0 write, 1 delete
 INLINE_BYTES = 4096  # so little travels in the table of pieces itself
 PIECE_BYTES = 64 << 20  # of Arrow, before compression
 BATCH_ROWS = 1 << 16
+GRID_ROWS = 1 << 15  # of a grid that is worth a piece
+_SMALL_GRIDS = 8  # of a piece: a larger grid that is cut off has four
 _SCHEMA = b"frazil.rows"  # in the metadata of a table of pieces: the columns of the rows
 
 
@@ -104,12 +106,24 @@ def _divide(
     if OPERATION in rows.column_names or set(rows.column_names) == set(dims):
         return [(rows, None)], len(rows)
     codes = [codes_of(rows[dim].chunk(0)) for dim in dims]
-    parts = list(divide(codes))
-    edge = last_edge(codes) if goes_on and parts[-1].shape is not None else 0
-    if edge:
+    parts, small = list[Part](), 0
+    for part in divide(codes):
+        small += len(part) < GRID_ROWS
+        if small > _SMALL_GRIDS:
+            while parts and len(parts[-1]) < GRID_ROWS:
+                parts.pop()
+            done = parts[-1].stop if parts else 0
+            return [*_tables(rows, parts), (rows.slice(done), None)], len(rows)
+        parts.append(part)
+    if goes_on and len(parts) > 1:
+        parts.pop()
+    elif goes_on and (edge := last_edge(codes)):
         parts = list(divide([column[:edge] for column in codes]))
-    found = [(rows.slice(part.start, part.stop - part.start), part.shape) for part in parts]
-    return found, parts[-1].stop
+    return _tables(rows, parts), parts[-1].stop
+
+
+def _tables(rows: pa.Table, parts: Iterable[Part]) -> list[tuple[pa.Table, Shape]]:
+    return [(rows.slice(part.start, len(part)), part.shape) for part in parts]
 
 
 def _stage(writer: ChunkWriter, rows: pa.Table, shape: Shape, dims: Sequence[str]) -> pa.Table:
