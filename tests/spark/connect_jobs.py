@@ -175,18 +175,21 @@ def a_failing_function(spark: SparkSession, weather: str, folder: Path) -> bool:
     return True
 
 
-JOBS: tuple[Job, ...] = (
+# Of every kind one: writes, streams, jobs whose results come to the client, errors.
+SOME: tuple[Job, ...] = (
     rows_by_spark,
     rows_by_frazil,
     rows_that_do_not_fit,
-    chunk_rows,
     stream_of_rows,
+    rechunked,
+    cloned,
+)
+OTHERS: tuple[Job, ...] = (
+    chunk_rows,
     stream_of_commits,
     files,
-    rechunked,
     reduced,
     mapped,
     exported,
-    cloned,
     a_failing_function,
 )

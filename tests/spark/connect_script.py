@@ -13,14 +13,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from frazil.spark import plan_sql, read, read_chunks, read_table, register, sql
-from tests.spark.connect_jobs import JOBS
+from tests.spark.connect_jobs import OTHERS, SOME
 
 
-def main(url: str, path: str, folder: str) -> None:
+def main(url: str, path: str, folder: str, which: str) -> None:
     warnings.simplefilter("ignore")
     spark = SparkSession.builder.remote(url).getOrCreate()
-    found = {"connect": type(spark).__module__, **look(spark, path)}
-    for job in JOBS:
+    found: dict[str, Any] = {"connect": type(spark).__module__}
+    if which == "some":
+        found |= look(spark, path)
+    for job in SOME if which == "some" else OTHERS:
         try:
             found[job.__name__] = job(spark, path, Path(folder) / job.__name__)
         except Exception:  # noqa: BLE001 -- the others are to be tried as well

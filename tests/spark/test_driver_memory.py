@@ -53,7 +53,8 @@ def create_here(folder: Path, count: int, *, objects: bool | None = None) -> fra
 OBJECTS = {"clone": (0, 10), "pack": (0, 10), "verify": (0, 10), "garbage_collect": (15, 40)}
 
 
-@pytest.mark.parametrize("job", ["clone", *also_long("pack", "verify", "garbage_collect")])
+@pytest.mark.long
+@pytest.mark.parametrize("job", OBJECTS)
 def test_a_chunk_object_takes_next_to_nothing_on_the_driver_unless_it_is_garbage(
     spark: SparkSession, monkeypatch: pytest.MonkeyPatch, job: str
 ) -> None:

@@ -125,7 +125,7 @@ def test_rows_become_arrays_become_the_same_rows(case: Case) -> None:
             assert array.metadata.dimension_names == case.dims  # type: ignore[union-attr]  # of Zarr 3
 
 
-@settings(max_examples=scaled(20), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(), st.none() | st.integers(1, 3), st.sampled_from([0, 512]), st.randoms())
 def test_tasks_make_the_commits_of_the_driver(
     case: Case, split: int | None, inline: int, random: Random
@@ -179,7 +179,7 @@ def changed_chunks(path: Path) -> list[dict[str, list[Any]]]:
     return [{k: sorted(map(tuple, v)) for k, v in each.updated_chunks.items()} for each in diffs]
 
 
-@settings(max_examples=scaled(25), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(15), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(max_size=4), st.booleans(), st.integers(1, 9), st.integers(1, 2000))
 def test_rows_that_are_cut_make_the_same_chunks(
     case: Case,
