@@ -116,6 +116,7 @@ def test_large_batches_are_cut(
     spark: SparkSession, plain: str, tmp_path: Path, compiled: str
 ) -> None:
     """Interpreted, Spark has all parts of a batch until the end of a task."""
+    before = allocated_bytes(spark)
     path, rows = make_types(tmp_path / "r", 9001, 9001), []
     with configured(spark, "spark.sql.codegen.wholeStage", compiled):
         for source in ("icechunk", plain):
@@ -123,7 +124,7 @@ def test_large_batches_are_cut(
             assert frame.count() == 9001
             rows.append(sorted(rows_of(frame)))
     assert rows[0] == rows[1]
-    assert allocated_bytes(spark) == 0
+    assert allocated_bytes(spark) <= before
 
 
 @pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification")
@@ -383,6 +384,7 @@ def test_errors_of_a_worker_reach_the_driver(spark: SparkSession, tmp_path: Path
 
 
 def allocated_bytes(spark: SparkSession) -> int:
+    """Of Arrow, by all tasks: rows that fail on their way to Python leave some, by Spark itself."""
     jvm: Any = spark.sparkContext._jvm
     return int(jvm.org.apache.spark.sql.util.ArrowUtils.rootAllocator().getAllocatedMemory())
 
@@ -396,11 +398,12 @@ def writers(spark: SparkSession) -> Iterator[str]:
 
 
 def test_a_limit_leaves_nothing_behind(spark: SparkSession, weather: Path) -> None:
+    before, feeding = allocated_bytes(spark), set(writers(spark))
     frame = load(spark, "icechunk", weather, batchRows=7, partitionBytes=1)
     for _ in range(3):
         assert len(frame.where("t2m > 0").limit(5).collect()) == 5
         assert len(frame.where("t2m > 0").take(1)) == 1
-    wait_for(lambda: allocated_bytes(spark) == 0 and not list(writers(spark)))
+    wait_for(lambda: allocated_bytes(spark) <= before and set(writers(spark)) <= feeding)
     assert frame.where("t2m > 0").count() == int(np.prod(SHAPE)) - 3
 
 
