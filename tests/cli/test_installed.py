@@ -47,7 +47,6 @@ LINES = {
     "reset": "reset repo v1 --yes",
     "revert": "revert repo main",
     "rewrite-manifests": "rewrite-manifests repo --dry-run",
-    "sql": "sql repo SELECT",
     "squash": "squash repo main~1 -m all --yes",
     "stats": "stats repo",
     "tag": "tag delete repo nope",

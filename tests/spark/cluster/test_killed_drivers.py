@@ -19,6 +19,7 @@ from tests.spark.cluster.outcomes import assert_ingested, assert_written, create
 pytestmark = pytest.mark.spark
 
 
+@pytest.mark.long  # tests/spark/cluster/test_killed_workers.py kills tasks in CI
 def test_tasks_that_put_rows_aside_twice_at_once_do_no_harm(driver: Driver, tmp_path: Path) -> None:
     repo, gate = create(tmp_path / "repo"), make_gate(tmp_path / "gate")
     driver.submit(work.write_rows, repo, gate)
