@@ -143,7 +143,7 @@ def plan_boxes(spans: Spans, most_bytes: int | None = None) -> list[Box]:
 
 
 def reads_of(spans: Spans, boxes: Sequence[Box]) -> float:
-    """How often a row is read for all boxes, on average; judged by some of them."""
+    """Reads of a row for all boxes, on average; judged by some of them."""
     some = boxes[:: -(-len(boxes) // _BOXES_JUDGED)]
     read = sum(float(spans.size[spans.overlapping(box)].sum()) for box in some)
     return read / max(sum(map(spans.weigh, some)), 1.0)
@@ -362,7 +362,7 @@ class Grid:
 
     @property
     def spans(self) -> list[tuple[slice, ...]]:
-        """Where each batch is, along the dimensions."""
+        """Place of each batch, along the dimensions."""
         return list(product(*([slice(*each) for each in pairwise(e.tolist())] for e in self.edges)))
 
     def _numbers(self) -> Indices:

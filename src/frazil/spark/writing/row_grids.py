@@ -59,7 +59,7 @@ def find_grid(columns: Sequence[Codes]) -> tuple[int, ...]:
 
 
 def _first_run(columns: Sequence[Codes]) -> int:
-    """How many rows differ in the last column alone, and have no value of it twice."""
+    """Number of rows that differ in the last column alone, and have no value of it twice."""
     codes = columns[-1]
     size = _first(codes[1:] == codes[0], len(codes) - 1) + 1
     for outer in columns[:-1]:
