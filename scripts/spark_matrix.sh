@@ -46,7 +46,7 @@ for version in "${versions[@]}"; do
     [ -z "${ONLY_INSTALL:-}" ] || continue
     exact=$(".build/spark-$version/bin/python" -c 'import pyspark; print(pyspark.__version__)')
     echo "PySpark $exact"
-    FRAZIL_QUERIES=300 PYTHONPATH=$PWD/src:$PWD ".build/spark-$version/bin/python" -m pytest -q -p no:cacheprovider -m spark_matrix \
+    PYTHONPATH=$PWD/src:$PWD ".build/spark-$version/bin/python" -m pytest -q -p no:cacheprovider -m spark_matrix \
         --junitxml=".build/spark-$version.xml" "${files[@]}" ${ARGS:-} || failed+=("$version")
     reports+=("$exact=.build/spark-$version.xml")
 done

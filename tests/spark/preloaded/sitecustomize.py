@@ -17,6 +17,6 @@ if "pyspark.daemon" in sys.orig_argv:
         importlib.import_module(name)
     if "FRAZIL_TEST_BOX_BYTES" in os.environ:  # so that few rows are several tasks
         assembly = importlib.import_module("frazil.spark.writing.assembly")
-        setattr(assembly, "BOX_BYTES", int(os.environ["FRAZIL_TEST_BOX_BYTES"]))  # noqa: B010 -- untyped
+        vars(assembly)["BOX_BYTES"] = int(os.environ["FRAZIL_TEST_BOX_BYTES"])
     gc.collect()
     gc.freeze()  # or each process would copy all of it when it collects garbage
