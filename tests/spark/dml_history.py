@@ -9,6 +9,10 @@ commits can be dealt out to the statements in the order of each writer, so that
   base), and no others;
 - no commit between base and commit wrote a chunk, or the shape of an array, that it wrote.
 
+A MERGE that only inserts is an INSERT to Spark: its rows are those that it did not find in the
+base, and it is planned on the tip. It writes to empty cells whatever was committed meanwhile, and
+is refused if one of its cells has got a value.
+
 That is the isolation that docs/design/034 promises.
 """
 
@@ -22,6 +26,7 @@ import icechunk
 from tests.spark.dml_oracle import Cells, RefusedError, Statement, Table, Twin
 
 CONFLICTS = ("expected parent", "Rebase failed")
+NOT_EMPTY = "inserting never overwrites"
 OUT_OF_ORDER = "it would no longer be in order"  # another writer's coordinate was there before
 
 
@@ -38,8 +43,13 @@ class Done:
     made: str = ""  # the same
 
     @property
+    def only_inserts(self) -> bool:
+        return self.statement is not None and self.statement.only_inserts
+
+    @property
     def is_conflict(self) -> bool:
-        return any(text in self.error for text in CONFLICTS)
+        found_late = self.only_inserts and NOT_EMPTY in self.error
+        return found_late or any(text in self.error for text in CONFLICTS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +138,8 @@ class History:
         if isinstance(effects, str) or _changed(self.cells(k - 1), effects) != self.cells(k):
             return False
         between = frozenset[tuple[object, ...]]().union(*map(self.written, range(base + 1, k)))
+        if done.only_inserts:
+            return True
         if effects.replaces:
             return not between
         return not self.written(k) & between

@@ -169,6 +169,12 @@ class Statement:
     by_executors: bool = False  # whether tasks make the chunks, however few the rows are
     partitions: int = 1  # of the rows
 
+    @property
+    def only_inserts(self) -> bool:
+        """True for a MERGE that Spark plans as an INSERT of the rows that it did not find."""
+        clauses = self.sql.split("WHEN ")[1:]
+        return bool(clauses) and all(each.startswith("NOT MATCHED THEN") for each in clauses)
+
     def __str__(self) -> str:
         how = self.sql or f"write {'to the table' if self.by_name else ''} {self.options}"
         tasks = ", by executors" if self.by_executors else ""
