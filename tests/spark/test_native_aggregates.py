@@ -218,8 +218,13 @@ def make_query(case: Case, chance: random.Random) -> Query:
     groups = list(dict.fromkeys(groups))
     if set(case.dims) <= set(groups):  # then every row is a group
         groups.remove(chance.choice(list(case.dims)))
-    values = [make_aggregate(case, chance) for _ in range(chance.randint(1, 4))]
-    where = make_condition(case, chance) if chance.random() < 0.5 else ""
+    of_values = make_value_condition(case, chance) if chance.random() < 0.4 else ""
+    values = [
+        make_aggregate(case, chance, only_variables=bool(of_values))
+        for _ in range(chance.randint(1, 4))
+    ]
+    of_cells = make_condition(case, chance) if chance.random() < 0.5 else ""
+    where = " AND ".join(f"({each})" for each in [of_cells, of_values] if each)
     return Query(tuple(groups), tuple(dict.fromkeys(values)), where)
 
 
@@ -227,10 +232,10 @@ def make_derived(name: str, kind: str, chance: random.Random) -> str:
     return chance.choice(DERIVED[kind]).format(name)
 
 
-def make_aggregate(case: Case, chance: random.Random) -> str:
+def make_aggregate(case: Case, chance: random.Random, *, only_variables: bool) -> str:
     if chance.random() < 0.15:
         return "count(*)"
-    columns = case.variables if chance.random() < 0.7 else case.dims
+    columns = case.variables if only_variables or chance.random() < 0.7 else case.dims
     name = chance.choice(list(columns))
     function = chance.choice(FUNCTIONS[columns[name]])
     wide = columns[name] in ("positive", "int") and chance.random() < 0.2
@@ -248,6 +253,39 @@ def make_condition(case: Case, chance: random.Random) -> str:
     }
     one, two = simple[case.dims[name]].format(name), simple[case.dims[other]].format(other)
     return chance.choice([one, f"{one} OR NOT ({two})", f"{name} IS NULL", f"{one} AND {two}"])
+
+
+NUMBERS = {
+    "positive": ["0.5D", "250", "300.05D", "299.75F", "2e300D", "(-1)"],
+    "signed": ["0", "(-3.5D)", "1e300D", "(-0.0D)", "double('inf')", "5e-324D"],
+    "int": ["0", "7", "(-128)", "200", "70000", "1.5D"],
+    "long": ["0", "5", "1099511627775", "(-3)", "4294967295"],
+}
+
+
+def make_value_condition(case: Case, chance: random.Random, depth: int = 2) -> str:
+    """A condition on variables that the Python side evaluates."""
+    if depth and chance.random() < 0.5:
+        one, two = (make_value_condition(case, chance, depth - 1) for _ in range(2))
+        return chance.choice([f"({one} AND {two})", f"({one} OR {two})", f"NOT ({one})"])
+    name = chance.choice(list(case.variables))
+    kind = case.variables[name]
+    if kind == "bool" and chance.random() < 0.8:
+        return chance.choice([name, f"NOT {name}"])
+    if kind not in NUMBERS or chance.random() < 0.15:
+        return chance.choice([f"{name} IS NULL", f"{name} IS NOT NULL"])
+    numbers = NUMBERS[kind]
+    left, right = chance.choice(numbers), chance.choice(numbers)
+    operator = chance.choice(["=", "<>", "<", "<=", ">", ">="])
+    return chance.choice(
+        [
+            f"{name} {operator} {left}",
+            f"{left} {operator} {name}",
+            f"{name} BETWEEN {left} AND {right}",
+            f"{name} IN ({', '.join(numbers)})",
+            f"CAST({name} AS DOUBLE) {operator} {left}",
+        ]
+    )
 
 
 # The check.
@@ -333,6 +371,30 @@ def test_random_aggregates_are_those_of_the_rows(
         check(quick, case, make_query(case, chance))
 
 
+@pytest.mark.parametrize("seed", range(TABLES))
+def test_random_conditions_on_values_choose_the_same_rows(
+    quick: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    case = make_case(quick, tmp_path, 50 + seed)
+    chance = random.Random(seed)
+    for _ in range(QUERIES):
+        check_rows(quick, case, chance)
+
+
+def check_rows(spark: SparkSession, case: Case, chance: random.Random) -> None:
+    """Some columns, perhaps none that Python sends, of the rows for which a condition holds."""
+    columns = [*case.dims, *case.variables]
+    wanted = chance.sample(columns, chance.randint(1, len(columns)))
+    where = make_value_condition(case, chance)
+    if chance.random() < 0.3:
+        where = f"({where}) AND ({make_condition(case, chance)})"
+    found, right = (
+        spark.sql(f"SELECT {', '.join(wanted)} FROM {table} WHERE {where}")  # noqa: S608
+        for table in (case.name, case.rows)
+    )
+    assert sorted(map(repr, found.collect())) == sorted(map(repr, right.collect())), where
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("seed", range(100, 100 + LONG_TABLES))
 def test_many_random_aggregates_are_those_of_the_rows(
@@ -342,6 +404,7 @@ def test_many_random_aggregates_are_those_of_the_rows(
     chance = random.Random(seed)
     for _ in range(2 * QUERIES):
         check(quick, case, make_query(case, chance))
+        check_rows(quick, case, chance)
 
 
 # Chosen cases.
@@ -404,7 +467,10 @@ def test_aggregates_of_chosen_cells(quick: SparkSession, weather: Case, query: Q
         "SELECT sum(t) FILTER (WHERE lat > 0) FROM {}",
         "SELECT sum(unsigned), avg(unsigned) FROM {}",  # Spark casts partial sums to DECIMAL(20,0)
         "SELECT avg(big) FROM {}",  # Spark would add up BIGINT, which overflows, not DOUBLE
-        "SELECT sum(t) FROM {} WHERE t > 250",
+        "SELECT sum(t) FROM {} WHERE t * 2 > 500",
+        "SELECT sum(t), max(lat) FROM {} WHERE t > 250",
+        "SELECT sum(t) FROM {} WHERE t > 250 OR lat > 0",
+        "SELECT sum(t) FROM {} WHERE t < double('NaN')",
         "SELECT lat + lon AS both, count(*) FROM {} GROUP BY lat + lon",
         "SELECT date_trunc('day', time), count(*) FROM {} GROUP BY 1",
         "SELECT max(t * 2) FROM {}",

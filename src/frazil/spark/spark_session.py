@@ -107,13 +107,14 @@ def session(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # workers see the same packages
     # prints every SQL error as JSON, although the error is raised as well
     PySparkLogger.getLogger("SQLQueryContextLogger").disabled = True
-    with _standard_error_to(log), _start_explained_by(log), warnings.catch_warnings():
+    with warnings.catch_warnings():
         # PySpark 4.3 warns about pandas 3 at every start (docs/spark-facts.md 8)
         warnings.filterwarnings(
             "ignore", "PySpark does not yet fully support pandas", FutureWarning
         )
-        started = builder.getOrCreate()
-        register(started, warehouse=warehouse)
+        with _standard_error_to(log), _start_explained_by(log):
+            started = builder.getOrCreate()
+        register(started, warehouse=warehouse)  # its warnings are for the user
         return started
 
 

@@ -7,7 +7,7 @@ hands it scans that are already decided. Without it, the options `sel` and `colu
 read.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, override
@@ -24,8 +24,16 @@ from frazil.spark.native.counters import with_counters
 from frazil.spark.runtime.workers import carrying_errors, limit_gc, value_of
 from frazil.spark.table.opened import Opened, Pinned, pin, reuse_pinned
 from frazil.spark.table.options import Mode, ReadOptions, parse_options
-from frazil.spark.table.scan import Scan, Table, plan_axes, plan_scan, plan_table, read_box
-from frazil.spark.table.scan_plan import Axis, Box, Sample, cut, take_sample
+from frazil.spark.table.scan import (
+    Scan,
+    Table,
+    plan_axes,
+    plan_scan,
+    plan_table,
+    read_box,
+    read_box_where,
+)
+from frazil.spark.table.scan_plan import Axis, Box, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
 
 if TYPE_CHECKING:
@@ -161,17 +169,20 @@ class IcechunkSource(DataSource):
         columns = StructType(schema.fields[:-1]) if counters else schema
         if planned is not None and planned.aggregate is not None:
             whole = plan_table(opened, options)
-            parts = aggregate.plan_aggregate(whole, planned.axes(whole), planned.aggregate, options)
+            wanted, where = planned.aggregate, planned.where
+            parts = aggregate.plan_aggregate(whole, planned.axes(whole), wanted, where, options)
             return aggregate.AggregateReader(
-                pinned, parts, planned.aggregate, schema, counters=counters
+                pinned, parts, wanted, where, schema, counters=counters
             )
+        if planned is not None and planned.numbered:
+            columns = StructType(columns.fields[:-1])
         table = _with_schema(plan_table(opened, options), columns)
+        if planned is not None and planned.where is not None:
+            table = _with_variables(table, planned.where.names)
         axes = [plan_axes(opened, table, options)] if planned is None else planned.axes(table)
         cuts = planned.cuts if planned else None
         scans = tuple(plan_scan(table, each, options, cuts) for each in axes)
-        sample = planned.sample if planned else None
-        boxes = planned is not None and planned.boxes
-        return IcechunkReader(pinned, scans, schema, sample, counters=counters, boxes=boxes)
+        return IcechunkReader(pinned, scans, schema, planned)
 
     @override
     def writer(
@@ -215,17 +226,15 @@ class IcechunkReader(DataSourceReader):
         pinned: Pinned,
         scans: tuple[Scan, ...],
         schema: StructType,
-        sample: Sample | None = None,
-        *,
-        counters: bool = False,
-        boxes: bool = False,
+        planned: answers.PlannedScan | None = None,
     ) -> None:
         self.pinned = pinned
         self.scans = scans
         self.schema = schema
-        self.sample = sample
-        self.counters = counters
-        self.boxes = boxes
+        self.counters = planned is not None and planned.counters
+        self.boxes = planned is not None and planned.boxes
+        self.sample = planned.sample if planned else None
+        self.where = planned.where if planned else None
 
     def __getstate__(self) -> dict[str, object]:
         """State for executors, which receive their positions one by one."""
@@ -251,6 +260,11 @@ class IcechunkReader(DataSourceReader):
         yield from with_counters(rows, schema, place) if self.counters else rows
 
     def _rows(self, scan: Scan, box: Box, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        if self.where is not None:
+            yield from read_box_where(
+                self.open(), scan, box, schema, self.where, numbered=self.boxes
+            )
+            return
         rows = read_box(self.open(), scan, box, schema)
         sizes = [dimension.size for dimension in scan.table.grid.dimensions]
         yield from take_sample(rows, scan.axes, sizes, self.sample) if self.sample else rows
@@ -337,6 +351,13 @@ def _with_schema(table: Table, schema: StructType) -> Table:
                 f" the schema given says {given.dataType.simpleString()}"
             )
     return Table(table.grid, table.all_columns, columns)
+
+
+def _with_variables(table: Table, names: Collection[str]) -> Table:
+    """The table with columns that are read for a condition alone, after the others."""
+    there = {column.name for column in table.columns}
+    more = (c for c in table.all_columns if c.name in names and c.name not in there)
+    return replace(table, columns=(*table.columns, *more))
 
 
 # Making frazil's data source and table functions known to a session.

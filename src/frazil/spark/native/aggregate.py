@@ -9,7 +9,7 @@ that Spark evaluated on the driver, or not at all.
 import base64
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -28,6 +28,7 @@ from frazil.spark.native.tally import (
     Grouped,
     Index,
     Tally,
+    add_counts,
     along_axis,
     coded_groups,
     cut_block,
@@ -46,6 +47,7 @@ from frazil.spark.table.options import ReadOptions
 from frazil.spark.table.scan import Scan, Table, plan_scan
 from frazil.spark.table.scan_plan import Axis, Box, box_rows
 from frazil.spark.table.schema import arrow_schema, to_arrow
+from frazil.spark.table.value_condition import ValueCondition
 
 _WORTHWHILE = 64  # cells per group, at least, before a task returns its groups
 _MOST_GROUPS = 1 << 22  # of a task
@@ -172,6 +174,7 @@ class AggregateReader(DataSourceReader):
         pinned: Pinned,
         scans: tuple[Scan, ...],
         aggregate: Aggregate,
+        where: ValueCondition | None,
         schema: StructType,
         *,
         counters: bool = False,
@@ -179,6 +182,7 @@ class AggregateReader(DataSourceReader):
         self.pinned = pinned
         self.scans = scans
         self.aggregate = aggregate
+        self.where = where
         self.schema = schema
         self.counters = counters
 
@@ -218,15 +222,20 @@ class AggregateReader(DataSourceReader):
             yield _row_of_nothing(self.aggregate, schema)
             return
         scan = self.scans[number]
-        task = _Task(reuse_pinned(self.pinned), scan, boxes, self.aggregate)
+        task = _Task(reuse_pinned(self.pinned), scan, boxes, self.aggregate, self.where)
         yield from task.run(schema)
 
 
 def plan_aggregate(
-    table: Table, products: Sequence[tuple[Axis, ...]], aggregate: Aggregate, options: ReadOptions
+    table: Table,
+    products: Sequence[tuple[Axis, ...]],
+    aggregate: Aggregate,
+    where: ValueCondition | None,
+    options: ReadOptions,
 ) -> tuple[Scan, ...]:
     """Boxes of each product. No chunk is read for what depends on coordinates alone."""
     names = {each.name for each in aggregate.operands if isinstance(each, Column)}
+    names |= set() if where is None else where.names
     read = tuple(c for c in table.all_columns if c.name in names and not c.is_dimension)
     narrow = Table(table.grid, table.all_columns, read)
     scans = [plan_scan(narrow, axes, options) for axes in products]
@@ -323,9 +332,15 @@ def _groups_along(name: str, aggregate: Aggregate) -> int:
 
 class _Task:
     def __init__(
-        self, opened: Opened, scan: Scan, boxes: Sequence[Box], aggregate: Aggregate
+        self,
+        opened: Opened,
+        scan: Scan,
+        boxes: Sequence[Box],
+        aggregate: Aggregate,
+        where: ValueCondition | None,
     ) -> None:
         self.opened = opened
+        self.where = where
         self.scan = scan
         self.boxes = boxes
         self.aggregate = aggregate
@@ -334,7 +349,8 @@ class _Task:
         self.along = [self._plan_axis(k) for k in range(len(scan.axes))]
         self.shape = [len(each.positions) for each in self.along]
         self.coded: dict[tuple[int, tuple[int, int]], Grouped] = {}  # by axis and span
-        self.rows = np.zeros(self.shape, np.int64)
+        self.cells = np.zeros(self.shape, np.int64)  # of each group
+        self.rows = self.cells if where is None else np.zeros(self.shape, np.int64)
         cells = sum(map(box_rows, boxes))
         self.tallies = {
             operand: Tally(aggregate.functions(operand), self._dtype(operand), self.shape, cells)
@@ -342,21 +358,21 @@ class _Task:
         }
 
     def run(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        variables = {
-            each.name: [o for o in self.tallies if isinstance(o, Column) and o.name == each.name]
-            for each in self.scan.table.variables
-        }
         for box in self.boxes:
             self._count(box)
-        reads = [(box, name) for box in self.boxes for name in variables]
-        for (box, name), block in zip(reads, read_ahead(self._read, reads), strict=True):
-            self._add_block(name, variables[name], box, block)
+        names = [each.name for each in self.scan.table.variables]
+        # a condition is evaluated for all variables of a box at once
+        together = [names] if self.where is not None else [[name] for name in names]
+        parts = [(box, part) for box in self.boxes for part in together]
+        blocks = read_ahead(self._read, [(box, name) for box, part in parts for name in part])
+        for box, part in parts:
+            self._add_blocks(box, {name: next(blocks) for name in part})
         yield from self._batches(schema)
 
     def _count(self, box: Box) -> None:
         """Adds what depends on coordinates alone."""
         groups, index = self._grouped(box)
-        self.rows[index] += outer_sizes(groups)
+        self.cells[index] += outer_sizes(groups)
         for operand, tally in self.tallies.items():
             if isinstance(operand, Column) and operand.name not in self.names:
                 continue
@@ -375,24 +391,33 @@ class _Task:
             raise InvalidInputError(f"{name!r} is not a variable")
         return self.opened.block(array, self.scan.axes, box)
 
-    def _add_block(
-        self, name: str, operands: Sequence[Column], box: Box, block: npt.NDArray[Any]
-    ) -> None:
-        column = self.columns[name]
-        steps = cut_block(block, self._grouped(box)[0])
-        for place in cut_places(block.shape, steps):
+    def _add_blocks(self, box: Box, blocks: Mapping[str, npt.NDArray[Any]]) -> None:
+        """Adds variables of a box, piece by piece."""
+        largest = max(blocks.values(), key=lambda block: block.itemsize)
+        for place in cut_places(largest.shape, cut_block(largest, self._grouped(box)[0])):
             piece = tuple(
                 (lo + p.start, lo + p.stop) for (lo, _), p in zip(box, place, strict=True)
             )
-            stored = piece_of(block, place)
-            found = decode(column.decoding, stored, nan_is_null=column.nan_is_null)
             groups, index = self._grouped(piece)
-            for operand in operands:
-                values = found.values
-                # what loses digits loses them value by value
-                if operand.cast and not np.can_cast(values.dtype, operand.cast):
-                    values = values.astype(operand.cast)
-                self.tallies[operand].add(index, groups, values, found.null)
+            found = {name: self._decode(name, block, place) for name, block in blocks.items()}
+            out = None
+            if self.where is not None:
+                kept = self.where.holds(found)
+                add_counts(self.rows, index, groups, kept)
+                out = ~kept
+            for operand, tally in self.tallies.items():
+                if isinstance(operand, Column) and operand.name in found:
+                    values, null = found[operand.name].values, found[operand.name].null
+                    # what loses digits loses them value by value
+                    if operand.cast and not np.can_cast(values.dtype, operand.cast):
+                        values = values.astype(operand.cast)
+                    if out is not None:
+                        null = out if null is None else null | out
+                    tally.add(index, groups, values, null)
+
+    def _decode(self, name: str, block: npt.NDArray[Any], place: Sequence[slice]) -> Values:
+        column = self.columns[name]
+        return decode(column.decoding, piece_of(block, place), nan_is_null=column.nan_is_null)
 
     def _dtype(self, operand: Operand) -> np.dtype[Any]:
         if isinstance(operand, Derived):
@@ -489,7 +514,7 @@ class _Task:
         if wanted.of is None:
             return Values(self.rows.reshape(-1), None)
         tally = self.tallies[wanted.of]
-        counts = (self.rows - tally.nulls).reshape(-1)
+        counts = (self.cells - tally.nulls).reshape(-1)  # what is filtered out counts as NULL
         if wanted.function == "count":
             return Values(counts, None)
         found = tally.sums()[0] if wanted.function == "sum" else tally.extremes(wanted.function)

@@ -52,6 +52,7 @@ from frazil.spark.table.selection import (
     compact,
     parse_selection,
 )
+from frazil.spark.table.value_condition import ValueCondition, parse_value_conditions
 
 QUESTION = "frazilQuestion"
 SCAN = "frazilScan"
@@ -97,6 +98,12 @@ class PlannedScan:
     aggregate: Aggregate | None = None
     counters: bool = False  # whether the last column of the schema is for counters
     boxes: bool = False  # whether readers tell which cells they return, in that column
+    where: ValueCondition | None = None  # of the rows that are returned, or aggregated
+
+    @property
+    def numbered(self) -> bool:
+        """Whether the schema has a column, before that for counters, for places in the box."""
+        return self.boxes and self.where is not None
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
         names = [dimension.name for dimension in table.grid.dimensions]
@@ -147,6 +154,7 @@ def parse_scan(options: Mapping[str, str]) -> PlannedScan | None:
                     _aggregate(rest),
                     rest.get("counters") is True,
                     rest.get("boxes") is True,
+                    parse_value_conditions(rest["where"]) if "where" in rest else None,
                 )
             except (KeyError, TypeError, ValueError):
                 pass

@@ -284,7 +284,7 @@ class MakeRows:
                     for axis, dim in enumerate(self.plan.dims)
                 ]
                 columns += [
-                    VariableColumn(values[k], RAW, nan_is_null=True)
+                    VariableColumn(values[k].reshape(-1), RAW, nan_is_null=True)
                     for k in range(len(self.plan.variables))
                 ]
                 yield from batches(region_shape(region), columns, schema, batch_rows=BATCH_ROWS)

@@ -19,7 +19,9 @@ from frazil.spark.table.scan_plan import (
     Box,
     CoordinateColumn,
     VariableColumn,
+    Where,
     batches,
+    batches_where,
     count_chunks,
     count_grid,
     cut_boxes,
@@ -27,6 +29,7 @@ from frazil.spark.table.scan_plan import (
 )
 from frazil.spark.table.schema import ColumnPlan, from_numbers, keep_columns, plan_columns, to_arrow
 from frazil.spark.table.selection import Positions, intersect, positions_at, resolve
+from frazil.spark.table.value_condition import ValueCondition
 
 _LEAST_ROW_BYTES = 8  # a row costs Spark something, however little of it is read here
 
@@ -104,8 +107,37 @@ def plan_scan(
 def read_box(opened: Opened, scan: Scan, box: Box, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Rows of one task."""
     columns = [_block_column(opened, scan, box, column) for column in scan.table.columns]
-    shape = [hi - lo for lo, hi in box]
-    return batches(shape, columns, schema, batch_rows=scan.batch_rows)
+    return batches(_shape(box), columns, schema, batch_rows=scan.batch_rows)
+
+
+def read_box_where(
+    opened: Opened,
+    scan: Scan,
+    box: Box,
+    schema: pa.Schema,
+    condition: ValueCondition,
+    *,
+    numbered: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of one task for which a condition holds; the table has the columns of that, too.
+
+    The last column of `schema` has the number of each row in the box, if they are `numbered`.
+    """
+    read = {column.name: _block_column(opened, scan, box, column) for column in scan.table.columns}
+    names = schema.names[:-1] if numbered else schema.names
+    asked = {name: each for name, each in read.items() if name in condition.names}
+    variables = {name: each for name, each in asked.items() if isinstance(each, VariableColumn)}
+    return batches_where(
+        _shape(box),
+        [read[name] for name in names],
+        schema,
+        Where(condition, variables, numbered),
+        batch_rows=scan.batch_rows,
+    )
+
+
+def _shape(box: Box) -> list[int]:
+    return [hi - lo for lo, hi in box]
 
 
 def plan_axes(opened: Opened, table: Table, options: ReadOptions) -> tuple[Axis, ...]:
@@ -150,7 +182,7 @@ def _coordinates(table: Table) -> Sequence[ArrayDescription]:
 def _block_column(opened: Opened, scan: Scan, box: Box, column: ColumnPlan) -> BlockColumn:
     if not column.is_dimension and column.array is not None:
         block = opened.block(column.array, scan.axes, box)
-        return VariableColumn(block, column.decoding, column.nan_is_null)
+        return VariableColumn(block.reshape(-1), column.decoding, column.nan_is_null)
     k = [axis.name for axis in scan.axes].index(column.name)
     size = scan.table.grid.dimensions[k].size
     positions = scan.axes[k].positions[box[k][0] : box[k][1]]

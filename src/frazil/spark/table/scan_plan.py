@@ -9,7 +9,7 @@ and listing them needs no search. Tasks are boxes in this product, cut only betw
     box ((0, 3), (0, 4))                         offsets into the lists of positions, not positions
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, product
 from math import lcm, prod
@@ -19,10 +19,11 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.spark.table.cf import Decoding, decode
+from frazil.spark.table.cf import Decoding, Values, decode
 from frazil.spark.table.description import ArrayDescription
 from frazil.spark.table.schema import from_numbers, to_arrow
 from frazil.spark.table.selection import Positions
+from frazil.spark.table.value_condition import ValueCondition
 
 type Box = tuple[tuple[int, int], ...]  # per axis: offsets into its positions, stop excluded
 
@@ -213,11 +214,14 @@ class CoordinateColumn:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class VariableColumn:
-    """A block of stored values, in the axes' order."""
+    """Stored values of a block, row by row."""
 
-    block: npt.NDArray[Any]
+    flat: npt.NDArray[Any]
     decoding: Decoding
     nan_is_null: bool
+
+    def at(self, rows: slice | npt.NDArray[np.int64]) -> Values:
+        return decode(self.decoding, self.flat[rows], nan_is_null=self.nan_is_null)
 
 
 type BlockColumn = CoordinateColumn | VariableColumn
@@ -227,34 +231,55 @@ def batches(
     shape: Sequence[int], columns: Sequence[BlockColumn], schema: pa.Schema, *, batch_rows: int
 ) -> Iterator[pa.RecordBatch]:
     """Rows of a block of `shape`, at most `batch_rows` at a time, exactly of `schema`."""
-    makers = [_maker(shape, column) for column in columns]
     for start, stop in iterate_rows(prod(shape), batch_rows):
-        arrays = [make(start, stop) for make in makers]
-        yield pa.RecordBatch.from_arrays(
-            [
-                each if each.type == field.type else each.cast(field.type)
-                for each, field in zip(arrays, schema, strict=True)
-            ],
-            schema=schema,
-        )
+        yield _batch([_column_at(shape, each, slice(start, stop)) for each in columns], schema)
 
 
-def _maker(shape: Sequence[int], column: BlockColumn) -> Callable[[int, int], pa.Array]:
-    match column:
-        case CoordinateColumn(axis, values):
-            inner, count = prod(shape[axis + 1 :]), shape[axis]
+@dataclass(frozen=True, slots=True, eq=False)
+class Where:
+    """A condition on rows, and the variables that it is about."""
 
-            def take(start: int, stop: int) -> pa.Array:
-                return values.take(from_numbers(np.arange(start, stop) // inner % count))
+    condition: ValueCondition
+    variables: Mapping[str, VariableColumn]
+    numbered: bool  # whether a last column has the numbers of rows in the block
 
-            return take
-        case VariableColumn(block, decoding, nan_is_null):
-            flat = block.reshape(-1)
 
-            def convert(start: int, stop: int) -> pa.Array:
-                return to_arrow(decode(decoding, flat[start:stop], nan_is_null=nan_is_null))
+def batches_where(
+    shape: Sequence[int],
+    columns: Sequence[BlockColumn],
+    schema: pa.Schema,
+    where: Where,
+    *,
+    batch_rows: int,
+) -> Iterator[pa.RecordBatch]:
+    """Like `batches`, of the rows for which a condition holds."""
+    for start, stop in iterate_rows(prod(shape), batch_rows):
+        values = {name: each.at(slice(start, stop)) for name, each in where.variables.items()}
+        rows = start + np.flatnonzero(where.condition.holds(values))
+        if len(rows):
+            chosen = rows if len(rows) < stop - start else slice(start, stop)
+            arrays = [_column_at(shape, each, chosen) for each in columns]
+            yield _batch([*arrays, from_numbers(rows)] if where.numbered else arrays, schema)
 
-            return convert
+
+def _column_at(
+    shape: Sequence[int], column: BlockColumn, rows: slice | npt.NDArray[np.int64]
+) -> pa.Array:
+    if isinstance(column, VariableColumn):
+        return to_arrow(column.at(rows))
+    inner, count = prod(shape[column.axis + 1 :]), shape[column.axis]
+    numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+    return column.values.take(from_numbers(numbers // inner % count))
+
+
+def _batch(arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays(
+        [
+            each if each.type == field.type else each.cast(field.type)
+            for each, field in zip(arrays, schema, strict=True)
+        ],
+        schema=schema,
+    )
 
 
 # A sample of rows. Each row has a number between 0 and 1, made from the seed and from the place of

@@ -49,6 +49,7 @@ final class Aggregates {
   private final Set variables = new HashSet();
   private StructType schema = new StructType();
   private double rows = 1;
+  private boolean ofCoordinates; // whether an aggregate is of values along a dimension
 
   private Aggregates(Description table, Cells cells, String text) {
     this.table = table;
@@ -56,8 +57,11 @@ final class Aggregates {
     this.text = text;
   }
 
-  /** Null if any of it is left to Spark, over rows. */
-  static Aggregates of(Aggregation asked, Description table, Cells cells) {
+  /**
+   * Null if any of it is left to Spark, over rows. If cells are <code>filtered</code> by their
+   * values, so are aggregates of coordinates.
+   */
+  static Aggregates of(Aggregation asked, Description table, Cells cells, boolean filtered) {
     if (!table.hasCells()) {
       return null;
     }
@@ -76,7 +80,7 @@ final class Aggregates {
         return null;
       }
     }
-    return found;
+    return filtered && found.ofCoordinates ? null : found;
   }
 
   /**
@@ -219,6 +223,7 @@ final class Aggregates {
     if (column == null && derived == null) {
       return null;
     }
+    ofCoordinates = true;
     DataType type = column == null ? derived.type : dimension.type();
     Map told = column == null ? derived.told() : plain(column, null);
     double largest = Double.POSITIVE_INFINITY;
@@ -298,7 +303,7 @@ final class Aggregates {
   }
 
   /** Numbers by what they can hold, -1 for all others. */
-  private static int rank(DataType type) {
+  static int rank(DataType type) {
     if (type instanceof ByteType) {
       return 0;
     } else if (type instanceof ShortType) {

@@ -40,6 +40,7 @@ final class ArrayScan
   private final StructType columns;
   private final List pushed;
   private final ArrayScanBuilder.Sample sample;
+  private final ArrayScanBuilder.Where where;
   private final Aggregates aggregates; // null for rows
   private final TaskGrid grid; // null for tasks without numbers
   private Cells cells;
@@ -51,6 +52,7 @@ final class ArrayScan
       Cells cells,
       List pushed,
       ArrayScanBuilder.Sample sample,
+      ArrayScanBuilder.Where where,
       Aggregates aggregates,
       TaskGrid grid) {
     this.table = table;
@@ -61,6 +63,7 @@ final class ArrayScan
     this.cells = cells;
     this.pushed = pushed;
     this.sample = sample;
+    this.where = where;
   }
 
   /** Spark has no rows without a column: the first is a dimension, which costs least. */
@@ -122,9 +125,11 @@ final class ArrayScan
   }
 
   private boolean reads(String variable) {
-    return aggregates == null
-        ? columns.getFieldIndex(variable).isDefined()
-        : aggregates.reads(variable);
+    boolean returned =
+        aggregates == null
+            ? columns.getFieldIndex(variable).isDefined()
+            : aggregates.reads(variable);
+    return returned || where.variables.contains(variable);
   }
 
   public Statistics estimateStatistics() {
@@ -197,7 +202,9 @@ final class ArrayScan
     // a sample is drawn in Python, which then sends all columns
     boolean makes = counted() && aggregates == null && sample == null;
     CoordinateColumns made =
-        makes ? CoordinateColumns.of(table, columns, cells) : CoordinateColumns.none(columns);
+        makes
+            ? CoordinateColumns.of(table, columns, cells, !where.isEmpty())
+            : CoordinateColumns.none(columns);
     return new ArrayBatch(options(made), made, counted(), grid, cells);
   }
 
@@ -214,10 +221,13 @@ final class ArrayScan
       if (table.hasCells()) {
         scan.put("cells", written(cells));
         scan.put("counters", Boolean.valueOf(counted()));
-        scan.put("boxes", Boolean.valueOf(made.sent().length() < columns.length()));
+        scan.put("boxes", Boolean.valueOf(made.areSome()));
       }
       if (aggregates != null) {
         scan.put("aggregate", aggregates.told());
+      }
+      if (!where.isEmpty()) {
+        scan.put("where", where.conditions);
       }
       if (grid != null) {
         scan.put("cuts", grid.written());

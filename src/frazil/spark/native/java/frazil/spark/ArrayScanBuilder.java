@@ -1,7 +1,9 @@
 package frazil.spark;
 
 import java.util.ArrayList;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.connector.expressions.NamedReference;
 import org.apache.spark.sql.connector.expressions.SortOrder;
@@ -32,6 +34,7 @@ final class ArrayScanBuilder
   private final Description table;
   private final boolean named;
   private final List pushed = new ArrayList();
+  private final Where where = new Where();
   private StructType columns;
   private Cells cells;
   private Sample sample;
@@ -57,12 +60,27 @@ final class ArrayScanBuilder
       if (kept.size() < cells.size()) {
         pushed.add(filter.sql());
       }
-      if (condition == null || !condition.exact || kept.isTooMany()) {
+      boolean exact = condition != null && condition.exact && !kept.isTooMany();
+      if (!exact && !takes(filter)) {
         left.add(filter);
       }
       cells = kept.bounds();
     }
     return CollectionConverters.asScala(left).toSeq();
+  }
+
+  /** Whether the Python side evaluates a condition on values. */
+  private boolean takes(Expression filter) {
+    boolean rows = table.hasCells() && sample == null && PythonColumns.areThere();
+    Set variables = new HashSet();
+    List told = rows ? ValueCondition.of(filter, table, variables) : null;
+    if (told == null) {
+      return false;
+    }
+    where.conditions.add(told);
+    where.variables.addAll(variables);
+    pushed.add(filter.sql());
+    return true;
   }
 
   /** None: the scan tells in its own description what was pushed. */
@@ -83,7 +101,7 @@ final class ArrayScanBuilder
   /** Keeps each row by a number made from the seed and its place: the same rows in every scan. */
   public boolean pushTableSample(
       double lower, double upper, boolean withReplacement, long seed) {
-    if (!table.hasCells() || withReplacement || sample != null) {
+    if (!table.hasCells() || withReplacement || sample != null || !where.isEmpty()) {
       return false;
     }
     sample = new Sample(lower, upper, seed);
@@ -94,18 +112,18 @@ final class ArrayScanBuilder
   /** Blocks give partial results. Averages are seen only here, before Spark splits them. */
   public boolean supportCompletePushDown(Aggregation asked) {
     unsafeAverage |= !Aggregates.averagesAreSafe(asked, table, cells);
-    return sample == null && !limited && KnownRow.of(asked, table, cells) != null;
+    return ofAllCells() && KnownRow.of(asked, table, cells) != null;
   }
 
   public boolean pushAggregation(Aggregation asked) {
     if (sample != null || limited) {
       return false;
     }
-    known = KnownRow.of(asked, table, cells);
+    known = ofAllCells() ? KnownRow.of(asked, table, cells) : null;
     if (known != null) {
       return true;
     }
-    aggregates = unsafeAverage ? null : Aggregates.of(asked, table, cells);
+    aggregates = unsafeAverage ? null : Aggregates.of(asked, table, cells, !where.isEmpty());
     return aggregates != null;
   }
 
@@ -114,9 +132,15 @@ final class ArrayScanBuilder
     return true;
   }
 
+  /** Whether nothing but the choice of cells decides about rows. */
+  private boolean ofAllCells() {
+    return sample == null && where.isEmpty() && !limited;
+  }
+
   /** Whether each cell becomes one row. */
   private boolean ofRows() {
-    return table.hasCells() && sample == null && aggregates == null && known == null;
+    boolean plain = sample == null && where.isEmpty();
+    return table.hasCells() && plain && aggregates == null && known == null;
   }
 
   public boolean pushLimit(int limit) {
@@ -165,7 +189,17 @@ final class ArrayScanBuilder
     }
     boolean cut = named && sample == null && aggregates == null && cells.count() == 1;
     TaskGrid grid = cut && PythonColumns.areThere() ? TaskGrid.of(table, columns) : null;
-    return new ArrayScan(table, columns, cells, pushed, sample, aggregates, grid);
+    return new ArrayScan(table, columns, cells, pushed, sample, where, aggregates, grid);
+  }
+
+  /** Conditions on values, all of which have to hold, and the variables that they are about. */
+  static final class Where {
+    final List conditions = new ArrayList();
+    final Set variables = new HashSet();
+
+    boolean isEmpty() {
+      return conditions.isEmpty();
+    }
   }
 
   /** A sample of rows, without replacement: those whose number is at least lower, below upper. */

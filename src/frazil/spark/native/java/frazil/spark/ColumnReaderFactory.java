@@ -4,6 +4,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric;
 import org.apache.spark.sql.connector.read.InputPartition;
 import org.apache.spark.sql.connector.read.PartitionReader;
 import org.apache.spark.sql.connector.read.PartitionReaderFactory;
+import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
@@ -76,11 +77,16 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
       int rows = (int) Math.min(MOST_ROWS, stop - start);
       ColumnVector[] made = new ColumnVector[columns.all().length()];
       int next = 0;
+      WritableColumnVector numbers =
+          columns.areNumbered() ? sent[sent.length - 1].part((int) start, rows) : null;
       for (int i = 0; i < made.length; i++) {
-        made[i] =
-            columns.isSent(i)
-                ? sent[next++].part((int) start, rows)
-                : cells.column(i, done, rows);
+        if (columns.isSent(i)) {
+          made[i] = sent[next++].part((int) start, rows);
+        } else if (numbers != null) {
+          made[i] = cells.column(i, numbers, rows);
+        } else {
+          made[i] = cells.column(i, done, rows);
+        }
       }
       current = new ColumnarBatch(made, rows);
       start += rows;
@@ -95,7 +101,7 @@ final class ColumnReaderFactory implements PartitionReaderFactory {
         cells = cells == null && counters.box() != null ? columns.rows(counters.box()) : cells;
         return;
       }
-      if (width < columns.all().length() && done + batch.numRows() > (cells == null ? 0 : cells.count)) {
+      if (columns.areSome() && done + batch.numRows() > (cells == null ? 0 : cells.count)) {
         throw new IllegalStateException("more rows than cells came from Python");
       }
       sent = new SentColumn[width];

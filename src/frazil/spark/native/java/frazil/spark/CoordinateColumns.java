@@ -6,6 +6,7 @@ import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -20,9 +21,11 @@ final class CoordinateColumns implements Serializable {
   private final StructType columns;
   private final int[] dimensions; // per column: its dimension, -1 if it comes from Python
   private final Coordinate[] coordinates; // per column: null if it comes from Python
+  private final boolean filtered; // whether not all cells of a box are rows
 
-  private CoordinateColumns(StructType columns) {
+  private CoordinateColumns(StructType columns, boolean filtered) {
     this.columns = columns;
+    this.filtered = filtered;
     this.coordinates = new Coordinate[columns.length()];
     this.dimensions = new int[columns.length()];
     Arrays.fill(dimensions, -1);
@@ -30,15 +33,17 @@ final class CoordinateColumns implements Serializable {
 
   /** All columns come from Python. */
   static CoordinateColumns none(StructType columns) {
-    return new CoordinateColumns(columns);
+    return new CoordinateColumns(columns, false);
   }
 
   /**
    * Those of a scan of some cells. Which columns are made does not depend on the cells: a join may
-   * narrow them, and then hands tasks of the narrow scan to the readers of the wide one.
+   * narrow them, and then hands tasks of the narrow scan to the readers of the wide one. If cells
+   * are <code>filtered</code> by their values, Python sends the number of each row in its box.
    */
-  static CoordinateColumns of(Description table, StructType columns, Cells cells) {
-    CoordinateColumns made = new CoordinateColumns(columns);
+  static CoordinateColumns of(
+      Description table, StructType columns, Cells cells, boolean filtered) {
+    CoordinateColumns made = new CoordinateColumns(columns, filtered);
     for (int i = 0; i < columns.length(); i++) {
       int d = table.dimension(columns.fields()[i].name());
       Dimension dimension = d < 0 ? null : table.dimensions()[d];
@@ -66,6 +71,21 @@ final class CoordinateColumns implements Serializable {
     return columns;
   }
 
+  /** Whether any column is made here. */
+  boolean areSome() {
+    for (int dimension : dimensions) {
+      if (dimension >= 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  /** Whether the last column that comes from Python has the number of each row in its box. */
+  boolean areNumbered() {
+    return filtered && areSome();
+  }
+
   /** Columns that come from Python. */
   StructType sent() {
     List sent = new ArrayList();
@@ -74,7 +94,8 @@ final class CoordinateColumns implements Serializable {
         sent.add(columns.fields()[i]);
       }
     }
-    return new StructType((StructField[]) sent.toArray(new StructField[0]));
+    StructType found = new StructType((StructField[]) sent.toArray(new StructField[0]));
+    return areNumbered() ? Counters.after(found, "rows", DataTypes.LongType) : found;
   }
 
   boolean isSent(int column) {
@@ -112,7 +133,22 @@ final class CoordinateColumns implements Serializable {
       count = rows;
     }
 
-    /** A column of some rows. */
+    /** A column of the rows with some numbers. */
+    WritableColumnVector column(int i, WritableColumnVector numbers, int rows) {
+      WritableColumnVector into = new OnHeapColumnVector(rows, along[i].type());
+      for (int done = 0; done < rows; ) {
+        long value = numbers.getLong(done) / inner[i];
+        int run = 1;
+        while (done + run < rows && numbers.getLong(done + run) / inner[i] == value) {
+          run++;
+        }
+        along[i].repeat((int) (value % sizes[i]), into, done, run);
+        done += run;
+      }
+      return into;
+    }
+
+    /** A column of rows that follow each other. */
     WritableColumnVector column(int i, long start, int rows) {
       WritableColumnVector into = new OnHeapColumnVector(rows, along[i].type());
       int done = 0;

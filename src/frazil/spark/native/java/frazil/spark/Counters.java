@@ -5,6 +5,7 @@ import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.connector.metric.CustomMetric;
 import org.apache.spark.sql.connector.metric.CustomTaskMetric;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
@@ -55,13 +56,17 @@ final class Counters {
     };
   }
 
-  /** The columns and one more, of a name that none of them has. */
+  /** The columns and one more for counters. */
   static StructType after(StructType columns) {
-    String name = "counters";
+    return after(columns, "counters", DataTypes.BooleanType);
+  }
+
+  /** The columns and one more, of a name that none of them has. */
+  static StructType after(StructType columns, String name, DataType type) {
     while (columns.getFieldIndex(name).isDefined()) {
       name = name + "_";
     }
-    return columns.add(new StructField(name, DataTypes.BooleanType, true, Metadata.empty()));
+    return columns.add(new StructField(name, type, true, Metadata.empty()));
   }
 
   /** False if the batch has rows; else takes the bits of it, which may be cut into batches. */
