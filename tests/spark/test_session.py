@@ -48,6 +48,31 @@ def test_a_query_runs_quietly_on_the_bundled_java(tmp_path: Path) -> None:
     assert done.returncode == 0
 
 
+WITHOUT_A_JAR = """
+from frazil.errors import SessionStateError
+from frazil.spark import session
+from frazil.spark.native import install
+
+def find_jar(environ):
+    raise SessionStateError("no jar today")
+
+install.find_jar = find_jar
+session(master="local[1]", short_lived=True)
+"""
+
+
+def test_the_user_hears_that_there_is_no_native_table() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_A_JAR],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=True,
+    )
+    assert "native table of frazil is not available" in done.stderr
+    assert "no jar today" in done.stderr
+
+
 BROKEN = """
 from frazil.errors import SessionStateError
 from frazil.spark import session

@@ -102,7 +102,7 @@ class PlannedScan:
 
     @property
     def numbered(self) -> bool:
-        """Whether the schema has a column, before that for counters, for places in the box."""
+        """True if the schema has a column, before that for counters, for places in the box."""
         return self.boxes and self.where is not None
 
     def axes(self, table: Table) -> list[tuple[Axis, ...]]:
