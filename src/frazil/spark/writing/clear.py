@@ -1,7 +1,7 @@
 """Cells that go without rows: `DELETE` whose condition is one of coordinates.
 
 Chunks that lie in the cells are removed by their references; those at the border are read, emptied
-in part and stored again. Nothing is staged, and nothing but these chunks is read.
+in part and stored again, on threads. Nothing is staged, and nothing but these chunks is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,15 +14,16 @@ from frazil.engine.refs.version import Exactly
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
+from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.spark.runtime.commits import session_at
-from frazil.spark.runtime.jobs import store_region
 from frazil.spark.table.description import ArrayDescription
 from frazil.spark.table.opened import Opened
 from frazil.spark.writing.commit import Commit
 from frazil.spark.writing.layout import fill_of
 from frazil.spark.writing.options import WriteOptions
 from frazil.spark.writing.session import Written
+from frazil.zarrstore.array_codecs import encode_region
 from frazil.zarrstore.arrays import read_region
 
 type Mask = npt.NDArray[np.bool_]
@@ -81,32 +82,37 @@ def _clear(
     gone = _join(whole, len(array.dims))
     if len(gone):
         session.delete_chunks(path, gone)
-    changed = [
-        _clear_part(session, path, array, cleared, at) for at in _join(partly, len(array.dims))
-    ]
-    return len(gone) + sum(changed)
+    parts = _join(partly, len(array.dims))
+    room = max(1, _BYTES // max(1, array.chunk_bytes))
+    for start in range(0, len(parts), room):
+        _clear_parts(session, path, array, cleared, parts[start : start + room])
+    return len(gone) + len(parts)
 
 
-def _clear_part(
+_BYTES = 64 << 20  # decoded at once, or one chunk
+
+
+def _clear_parts(
     session: Session,
     path: NodePath,
     array: ArrayDescription,
     cleared: Sequence[Mask],
-    at: npt.NDArray[np.uint32],
-) -> int:
-    where = tuple(
-        slice(int(k) * step, min((int(k) + 1) * step, size))
-        for k, step, size in zip(at, array.chunks, array.shape, strict=True)
-    )
-    values = read_region(session, path, where).copy()
-    inside = [np.flatnonzero(mask[part]) for mask, part in zip(cleared, where, strict=True)]
-    values[np.ix_(*inside)] = fill_of(array)
-    refs = store_region(session.node(path).user_data, session.chunk_writer(), where, values)
-    if len(refs):
-        session.set_chunk_refs(path, refs)
-    else:
-        session.delete_chunks(path, at[np.newaxis])
-    return 1
+    chunks: npt.NDArray[np.uint32],
+) -> None:
+    """Empties parts of some chunks, on threads; those that hold nothing else then are removed."""
+    document = session.node(path).user_data
+
+    def clear(at: npt.NDArray[np.uint32]) -> Data | None:
+        where = tuple(
+            slice(int(k) * step, min((int(k) + 1) * step, size))
+            for k, step, size in zip(at, array.chunks, array.shape, strict=True)
+        )
+        values = read_region(session, path, where).copy()
+        inside = [np.flatnonzero(mask[part]) for mask, part in zip(cleared, where, strict=True)]
+        values[np.ix_(*inside)] = fill_of(array)
+        return encode_region(document, where, values).get(tuple(at.tolist()))
+
+    session.change_chunks(path, chunks, session.files.pool.map(clear, list(chunks)))
 
 
 def _mask(edges: Sequence[int], size: int) -> Mask:
