@@ -449,7 +449,9 @@ def weather(quick: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Ca
     "query",
     [
         Query((), ("count(*)", "count(t)", "sum(t)", "min(lat)"), "lat > 100"),
+        Query((), ("count(*)", "count(t)", "avg(t)", "max(big)"), "t > 1000"),
         Query(("lat",), ("count(*)", "sum(t)"), "lat > 100"),
+        Query(("lat",), ("count(*)", "sum(t)"), "t > 299.9"),
         Query((), ("count(*)", "sum(lon)", "max(time)"), "lon IS NULL"),
         Query(("hour(time)",), ("avg(t)",), "lat > 0 OR lon < 3 OR hour(time) = 7"),
         Query(("lat", "lon"), ("avg(t)",)),

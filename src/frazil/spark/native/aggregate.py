@@ -471,10 +471,11 @@ class _Task:
             self.coded[k, span] = coded_groups(codes, along.known)
         return self.coded[k, span]
 
-    # The rows of the groups that have cells.
+    # The rows of the groups that have any.
 
     def _batches(self, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        there = np.flatnonzero(self.rows)
+        # without groups there is one row, even of no rows at all: Spark adds up counts
+        there = np.flatnonzero(self.rows) if self.aggregate.groups else np.zeros(1, np.int64)
         keys = [
             _to_type(self._values(group, self.along[self._axis_of(group)].positions), field.type)
             for group, field in zip(self.aggregate.groups, schema, strict=False)
