@@ -17,7 +17,7 @@ That is the isolation that docs/design/034 promises.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
@@ -27,6 +27,7 @@ from tests.spark.dml_oracle import Cells, RefusedError, Statement, Table, Twin
 
 CONFLICTS = ("expected parent", "Rebase failed")
 NOT_EMPTY = "inserting never overwrites"
+_EMPTY = (None, None)
 OUT_OF_ORDER = "it would no longer be in order"  # another writer's coordinate was there before
 
 
@@ -134,12 +135,17 @@ class History:
         return any(self._gives(done, base, k) for base in range(k - 1, first - 1, -1))
 
     def _gives(self, done: Done, base: int, k: int) -> bool:
-        effects = self.effects(done, base)
-        if isinstance(effects, str) or _changed(self.cells(k - 1), effects) != self.cells(k):
+        effects, before = self.effects(done, base), self.cells(k - 1)
+        if isinstance(effects, str):
+            return False
+        if done.only_inserts:  # cells that others filled since are none of its own
+            mine = {at: x for at, x in effects.cells.items() if x != _EMPTY or at not in before}
+            effects = replace(effects, cells=mine)
+        if _changed(before, effects) != self.cells(k):
             return False
         between = frozenset[tuple[object, ...]]().union(*map(self.written, range(base + 1, k)))
         if done.only_inserts:
-            return True
+            return all(before.get(at, _EMPTY) == _EMPTY for at in effects.cells)
         if effects.replaces:
             return not between
         return not self.written(k) & between
@@ -187,4 +193,4 @@ def _changed(before: Cells, effects: Effects) -> Cells:
         return {**before, **effects.cells}
     known = {**before, **effects.cells}
     grid = product(*(sorted(set(values)) for values in zip(*known, strict=True)))
-    return {at: known.get(at, (None, None)) for at in grid}
+    return {at: known.get(at, _EMPTY) for at in grid}

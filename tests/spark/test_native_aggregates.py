@@ -224,7 +224,9 @@ def make_query(case: Case, chance: random.Random) -> Query:
         for _ in range(chance.randint(1, 4))
     ]
     of_cells = make_condition(case, chance) if chance.random() < 0.5 else ""
-    where = " AND ".join(f"({each})" for each in [of_cells, of_values] if each)
+    both = of_cells and of_values
+    # not in brackets alone: Spark takes `t WHERE (v0)` for a name of the table and its column
+    where = f"({of_cells}) AND ({of_values})" if both else of_cells or of_values
     return Query(tuple(groups), tuple(dict.fromkeys(values)), where)
 
 
