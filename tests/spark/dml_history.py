@@ -28,7 +28,8 @@ from tests.spark.dml_oracle import Cells, RefusedError, Statement, Table, Twin
 CONFLICTS = ("expected parent", "Rebase failed")
 NOT_EMPTY = "inserting never overwrites"
 _EMPTY = (None, None)
-OUT_OF_ORDER = "it would no longer be in order"  # another writer's coordinate was there before
+# what coordinates that another writer added or removed make impossible
+MEANWHILE = ("it would no longer be in order", "which is outside the grid")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -167,7 +168,8 @@ class History:
         if done.error:
             reasons = [self.effects(done, base) for base in range(first, last + 1)]
             refused = any(isinstance(why, str) and why in done.error for why in reasons)
-            return refused or OUT_OF_ORDER in done.error
+            meanwhile = last > first and any(text in done.error for text in MEANWHILE)
+            return refused or meanwhile
         return any(self.effects(done, base) == Effects({}) for base in range(first, last + 1))
 
     def _describe(self, states: set[tuple[int, ...]], k: int) -> str:

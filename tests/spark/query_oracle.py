@@ -25,6 +25,7 @@ from tests.spark.query_oracle_queries import Queries, Query, Table
 from tests.spark.query_oracle_tables import make_repository
 
 ZONES = ("UTC", "UTC", "UTC", "America/New_York", "Asia/Kathmandu")
+_NOT_YET = "is not supported yet"  # FILTER of a window, in Spark 4.1
 _ZONE = "spark.sql.session.timeZone"
 _SHUFFLES = "spark.sql.shuffle.partitions"
 # Spark compiles a query, which takes longer than to run these, or interprets it: so most worlds do.
@@ -92,22 +93,24 @@ class World:
     def query(self, number: int) -> Query:
         return Queries(np.random.default_rng([self.seed, number]), self.tables).make()
 
-    def check(self, number: int) -> None:
-        """Asks one query. AssertionError tells what differs."""
+    def check(self, number: int) -> bool:
+        """Asks one query; False if this Spark cannot answer such. AssertionError tells what
+        differs.
+        """
         query = self.query(number)
         with self._settings():
             try:
                 expected = _plain(self.duck.sql(query.duck).to_arrow_table())
                 found = _plain(self._ask(query))
             except Exception as error:
-                told = (
-                    f"{error}"[:2000]
-                    + "\nSpark on plain rows: "
-                    + self._third_opinion(query, [], [])
-                )
+                plain = self._third_opinion(query, [], [])
+                if _NOT_YET in str(error) and _NOT_YET in plain:
+                    return False
+                told = f"{error}"[:2000] + "\nSpark on plain rows: " + plain
                 raise AssertionError(self._report(query, number, told)) from error
         if not _answers(query, found, expected):
             self._fail(query, number, found, expected)
+        return True
 
     @contextmanager
     def _settings(self) -> Iterator[None]:
@@ -182,14 +185,18 @@ def run(
     each: int = 20,
     failed: Callable[[AssertionError], None] | None = None,
 ) -> int:
-    """Asks so many queries, some of each world. Returns their number."""
+    """Asks at least so many queries, some of each world. Returns their number."""
     asked = 0
     while asked < queries:
         world = World(spark, folder, seed)
         try:
             for number in range(-1, min(each, queries - asked)):
+                asked += number >= 0
                 try:
-                    world.check(number) if number >= 0 else world.check_rows()
+                    if number < 0:
+                        world.check_rows()
+                    elif not world.check(number):
+                        asked -= 1
                 except AssertionError as error:
                     if failed is None:
                         raise
@@ -201,7 +208,6 @@ def run(
         finally:
             world.close()
             spark.catalog.clearCache()
-        asked += each
         seed += 1
     return asked
 

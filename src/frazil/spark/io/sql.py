@@ -293,7 +293,9 @@ def _find_name(error: AnalysisException) -> list[str]:
     if error.getCondition() not in {"TABLE_OR_VIEW_NOT_FOUND", "REQUIRES_SINGLE_PART_NAMESPACE"}:
         return []
     told = error.getMessageParameters() or {}
-    quoted = re.findall(r"`((?:[^`]|``)*)`", told.get("relationName") or told["identifier"])
+    # of the second, Spark 4.1 tells the name without its last part
+    name = told.get("relationName") or told.get("identifier") or told.get("namespace", "")
+    quoted = re.findall(r"`((?:[^`]|``)*)`", name)
     return [part.replace("``", "`") for part in quoted]
 
 

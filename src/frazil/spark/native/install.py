@@ -141,8 +141,8 @@ def _add_to_server(spark: SparkSession) -> str:
     started_with = _setting(spark, "spark.jars", "")
     if PREFIX in started_with:
         return started_with
-    jar = str(find_jar(os.environ))
     _require_fitting_server(spark)
+    jar = str(find_jar(os.environ))
     spark.addArtifact(jar)
     return jar
 

@@ -259,7 +259,9 @@ def batches_where(
         if len(rows):
             chosen = rows if len(rows) < stop - start else slice(start, stop)
             arrays = [_column_at(shape, each, chosen) for each in columns]
-            yield _batch([*arrays, from_numbers(rows)] if where.numbered else arrays, schema)
+            if where.numbered:
+                arrays.append(from_numbers(rows.astype(schema.types[-1].to_pandas_dtype())))
+            yield _batch(arrays, schema)
 
 
 def _column_at(

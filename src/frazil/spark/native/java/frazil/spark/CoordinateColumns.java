@@ -6,7 +6,9 @@ import java.util.Arrays;
 import java.util.List;
 import org.apache.spark.sql.execution.vectorized.OnHeapColumnVector;
 import org.apache.spark.sql.execution.vectorized.WritableColumnVector;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.IntegerType;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
@@ -21,11 +23,11 @@ final class CoordinateColumns implements Serializable {
   private final StructType columns;
   private final int[] dimensions; // per column: its dimension, -1 if it comes from Python
   private final Coordinate[] coordinates; // per column: null if it comes from Python
-  private final boolean filtered; // whether not all cells of a box are rows
+  private final DataType number; // of a row in its box; null if all cells of a box are rows
 
-  private CoordinateColumns(StructType columns, boolean filtered) {
+  private CoordinateColumns(StructType columns, DataType number) {
     this.columns = columns;
-    this.filtered = filtered;
+    this.number = number;
     this.coordinates = new Coordinate[columns.length()];
     this.dimensions = new int[columns.length()];
     Arrays.fill(dimensions, -1);
@@ -33,7 +35,7 @@ final class CoordinateColumns implements Serializable {
 
   /** All columns come from Python. */
   static CoordinateColumns none(StructType columns) {
-    return new CoordinateColumns(columns, false);
+    return new CoordinateColumns(columns, null);
   }
 
   /**
@@ -43,7 +45,9 @@ final class CoordinateColumns implements Serializable {
    */
   static CoordinateColumns of(
       Description table, StructType columns, Cells cells, boolean filtered) {
-    CoordinateColumns made = new CoordinateColumns(columns, filtered);
+    boolean few = table.everything().size() <= Integer.MAX_VALUE;
+    DataType number = few ? DataTypes.IntegerType : DataTypes.LongType;
+    CoordinateColumns made = new CoordinateColumns(columns, filtered ? number : null);
     for (int i = 0; i < columns.length(); i++) {
       int d = table.dimension(columns.fields()[i].name());
       Dimension dimension = d < 0 ? null : table.dimensions()[d];
@@ -83,7 +87,7 @@ final class CoordinateColumns implements Serializable {
 
   /** Whether the last column that comes from Python has the number of each row in its box. */
   boolean areNumbered() {
-    return filtered && areSome();
+    return number != null && areSome();
   }
 
   /** Columns that come from Python. */
@@ -95,7 +99,7 @@ final class CoordinateColumns implements Serializable {
       }
     }
     StructType found = new StructType((StructField[]) sent.toArray(new StructField[0]));
-    return areNumbered() ? Counters.after(found, "rows", DataTypes.LongType) : found;
+    return areNumbered() ? Counters.after(found, "rows", number) : found;
   }
 
   boolean isSent(int column) {
@@ -137,15 +141,20 @@ final class CoordinateColumns implements Serializable {
     WritableColumnVector column(int i, WritableColumnVector numbers, int rows) {
       WritableColumnVector into = new OnHeapColumnVector(rows, along[i].type());
       for (int done = 0; done < rows; ) {
-        long value = numbers.getLong(done) / inner[i];
+        long value = number(numbers, done) / inner[i];
         int run = 1;
-        while (done + run < rows && numbers.getLong(done + run) / inner[i] == value) {
+        while (done + run < rows && number(numbers, done + run) / inner[i] == value) {
           run++;
         }
         along[i].repeat((int) (value % sizes[i]), into, done, run);
         done += run;
       }
       return into;
+    }
+
+    private static long number(WritableColumnVector numbers, int row) {
+      boolean few = numbers.dataType() instanceof IntegerType;
+      return few ? numbers.getInt(row) : numbers.getLong(row);
     }
 
     /** A column of rows that follow each other. */
