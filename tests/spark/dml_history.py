@@ -28,8 +28,8 @@ from tests.spark.dml_oracle import Cells, RefusedError, Statement, Table, Twin
 CONFLICTS = ("expected parent", "Rebase failed")
 NOT_EMPTY = "inserting never overwrites"
 _EMPTY = (None, None)
-# what coordinates that another writer added or removed make impossible
-MEANWHILE = ("it would no longer be in order", "which is outside the grid")
+# what rows at new coordinates are told, where others have removed some and added others
+MISPLACED = ("it would no longer be in order", "which is outside the grid")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,9 +168,18 @@ class History:
         if done.error:
             reasons = [self.effects(done, base) for base in range(first, last + 1)]
             refused = any(isinstance(why, str) and why in done.error for why in reasons)
-            meanwhile = last > first and any(text in done.error for text in MEANWHILE)
-            return refused or meanwhile
+            misplaced = any(text in done.error for text in MISPLACED) and any(
+                self._lacks_coordinates(done, base) for base in range(first, last + 1)
+            )
+            return refused or misplaced
         return any(self.effects(done, base) == Effects({}) for base in range(first, last + 1))
+
+    def _lacks_coordinates(self, done: Done, base: int) -> bool:
+        """True if a row of the statement is at a coordinate that is not there."""
+        rows = done.statement.rows if done.statement is not None else ()
+        along = [set(values) for values in zip(*self.cells(base), strict=True)]
+        known = dict(zip(self.table.dims, along, strict=True))
+        return any(row[dim] not in known[dim] for row in rows for dim in known)
 
     def _describe(self, states: set[tuple[int, ...]], k: int) -> str:
         before, after = self.cells(k - 1), self.cells(k)
