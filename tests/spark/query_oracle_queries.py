@@ -15,6 +15,7 @@ from tests.spark.query_oracle_conditions import (
     Conditions,
     Pair,
     fill,
+    has_floor,
     join,
     pair,
     quote,
@@ -136,7 +137,7 @@ class Queries(Conditions):
             part = self.one(["year({})", "month({})", "hour({})", "date_trunc('month', {})",
                              "CAST({} AS DATE)"])  # fmt: skip
             return fill(part, plain)
-        if column.kind == "double" and not column.may_be_nan and self.chance(0.3):
+        if column.kind == "double" and has_floor(column) and self.chance(0.3):
             return fill(pair("floor({} / 10D)", "floor({} / 10::DOUBLE)"), plain)
         if column.kind == "int" and not column.is_large and self.chance(0.2):
             return fill("CAST({} AS BIGINT) % 3", plain)

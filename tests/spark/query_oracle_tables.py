@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from math import isnan, prod
+from math import inf, isnan, prod
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +78,7 @@ class Column:
     is_dimension: bool
     values: tuple[Any, ...]  # some that are there, for literals; without NULL
     may_be_nan: bool
-    is_large: bool  # integers whose sums may overflow
+    is_large: bool  # sums of integers, or floors of floats, may not fit a BIGINT
 
 
 @dataclass(frozen=True)
@@ -411,7 +411,8 @@ def _column(name: str, array: Array | None, values: pa.Array, *, decode: bool) -
     some = values.drop_null()[:400].unique().to_pylist()[:40]
     is_float = kind in {"float", "double"}
     nan = is_float and not decode
-    large = kind == "int" and any(abs(each) > 10_000 for each in values.drop_null().to_pylist())
+    most = {"int": 1e4, "float": 1e15, "double": 1e15}.get(kind, inf)
+    large = most < inf and any(abs(n) > most for n in values.drop_null().to_pylist())
     return Column(name, kind, is_dimension, tuple(some), nan, large)
 
 
