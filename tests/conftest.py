@@ -42,14 +42,28 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
-# Work is handed out by file, so that what a module makes is made once; the tests below one of these
-# folders also share a process, and with it what takes long to make: a Spark session.
+# Work is handed out by file, so that what a module makes is made once. Tests whose path begins with
+# one of these, the longest counts, also share a process, and with it what takes long to make: a
+# Spark session. There are two, so that two processes have Spark tests to do; files that start
+# programs of Spark and hardly need a session are for any process.
 # By path, since xdist's own `loadgroup` marks the names of tests, which pytest 9.2 does not let it.
-TOGETHER = ("tests/spark/", "tests/spark/cluster/", "tests/examples/", "tests/typing/")
+TOGETHER = (
+    "tests/spark/",
+    "tests/spark/test_native_",
+    "tests/spark/test_native_ways.py",
+    "tests/spark/test_connect.py",
+    "tests/spark/test_demo.py",
+    "tests/spark/cluster/",
+    "tests/examples/",
+    "tests/typing/",
+)
 
 # What takes long is handed out first, or one process would wait for the other in the end.
 FIRST = (
     "tests/spark/",
+    "tests/spark/test_native_",
+    "tests/spark/test_native_ways.py",
+    "tests/spark/test_connect.py",
     "tests/compat/test_histories.py",
     "tests/spark/cluster/",
     "tests/cli/test_ingest_and_sql.py",
