@@ -1,0 +1,343 @@
+"""One array, read and written by every engine that reads Zarr or Icechunk.
+
+    python -m benchmarks.peers [ENGINE ...] [--side N] [--layouts L ...] [--repeat N] [--json FILE]
+
+Engines: frazil (as by default, and without syncing what it writes), the reference with zarr's
+default and with its fused pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each
+runs in a process of its own, in turns; the best repetition counts. The array is a cube of uint16
+whose values do not repeat. Files are in the page cache, and what engines import is imported: what
+is measured is the engine at work, neither the disk nor its start.
+
+zarrista 0.1.0 is not among them: it cannot open sessions of icechunk 2.3.0 ("Failed to reconstruct
+icechunk Session").
+"""
+
+import argparse
+import importlib.util
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import zarr
+from rich.console import Console
+from rich.table import Table
+from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
+
+ROOT = Path(__file__).parents[1]
+WINDOWS, WINDOW = 60, 40
+ELEMENTS = 100
+type Values = npt.NDArray[np.uint16]
+
+# shape of what is one object in the store, of what is compressed, and the compressors
+LAYOUTS: dict[str, tuple[int, int, bool]] = {
+    "raw": (128, 128, False),
+    "zstd": (64, 64, True),
+    "shards": (128, 32, True),
+}
+
+
+class Handle(Protocol):
+    """An array of an engine, as far as the tasks need it."""
+
+    def read(self, where: tuple[Any, ...]) -> Values: ...
+    def write(self, where: tuple[Any, ...], values: Values) -> None: ...
+
+
+class Engine(Protocol):
+    """Opens the array below a folder; `create` makes it, and `finish` commits what was written."""
+
+    def create(self, folder: Path, side: int, layout: str) -> Handle: ...
+    def open(self, folder: Path) -> Handle: ...
+    def finish(self) -> None: ...
+
+
+def some_values(side: int) -> Values:
+    """A smooth field with noise: zstd makes about half of it."""
+    axis = np.linspace(0, 9, side)
+    field = np.sin(axis)[:, None, None] + np.cos(axis)[None, :, None] * np.sin(axis)[None, None, :]
+    noise = np.random.default_rng(21).normal(0, 0.004, (side, side, side))
+    found: Values = ((field + 3 + noise) * 5000).astype(np.uint16)
+    return found
+
+
+def codecs_of(layout: str) -> dict[str, Any]:
+    outer, inner, is_compressed = LAYOUTS[layout]
+    compressors = [ZstdCodec(level=1)] if is_compressed else []
+    if outer == inner:
+        return {"chunks": (outer,) * 3, "compressors": compressors or None}
+    serializer = ShardingCodec(chunk_shape=(inner,) * 3, codecs=[BytesCodec(), *compressors])
+    return {"chunks": (outer,) * 3, "serializer": serializer, "compressors": None}
+
+
+# Engines
+
+
+class _Zarr:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def read(self, where: tuple[Any, ...]) -> Values:
+        chosen = self.array.oindex if any(isinstance(p, np.ndarray) for p in where) else self.array
+        return np.asarray(chosen[where])
+
+    def write(self, where: tuple[Any, ...], values: Values) -> None:
+        self.array[where] = values
+
+
+class Icechunk:
+    """A repository, by way of zarr: the reference or frazil."""
+
+    def __init__(self, package: str, *, is_synced: bool = False, pipeline: str = "") -> None:
+        self.package = importlib.import_module(package)
+        self.is_synced = is_synced
+        if pipeline:
+            zarr.config.set({"codec_pipeline.path": pipeline})
+
+    def storage(self, folder: Path) -> Any:
+        if self.package.__name__ == "frazil" and not self.is_synced:
+            from frazil.objectstore.local import LocalStore  # noqa: PLC0415 -- not for the others
+
+            return self.package.Storage(LocalStore(folder, fsync=False))
+        return self.package.local_filesystem_storage(str(folder))
+
+    def create(self, folder: Path, side: int, layout: str) -> Handle:
+        repository = self.package.Repository.create(self.storage(folder))
+        self.session = repository.writable_session("main")
+        options = codecs_of(layout)
+        return _Zarr(
+            zarr.create_array(
+                self.session.store, name="a", shape=(side,) * 3, dtype="u2", **options
+            )
+        )
+
+    def open(self, folder: Path) -> Handle:
+        self.session = self.package.Repository.open(self.storage(folder)).writable_session("main")
+        return _Zarr(zarr.open_array(self.session.store, path="a"))
+
+    def finish(self) -> None:
+        self.session.commit("values")
+
+
+class Zarrs:
+    def __init__(self) -> None:
+        importlib.import_module("zarrs")
+        zarr.config.set({"codec_pipeline.path": "zarrs.ZarrsCodecPipeline"})
+
+    def create(self, folder: Path, side: int, layout: str) -> Handle:
+        options = codecs_of(layout)
+        return _Zarr(zarr.create_array(str(folder), shape=(side,) * 3, dtype="u2", **options))
+
+    def open(self, folder: Path) -> Handle:
+        return _Zarr(zarr.open_array(str(folder)))
+
+    def finish(self) -> None:
+        pass
+
+
+class _TensorStoreArray:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def read(self, where: tuple[Any, ...]) -> Values:
+        found: Values = self.array.oindex[where].read().result()
+        return found
+
+    def write(self, where: tuple[Any, ...], values: Values) -> None:
+        self.array[where].write(values).result()
+
+
+class TensorStore:
+    def __init__(self) -> None:
+        self.package = importlib.import_module("tensorstore")
+
+    def create(self, folder: Path, side: int, layout: str) -> Handle:
+        zarr.create_array(str(folder), shape=(side,) * 3, dtype="u2", **codecs_of(layout))
+        return self.open(folder)
+
+    def open(self, folder: Path) -> Handle:
+        store = {"driver": "file", "path": f"{folder}/"}
+        spec = {"driver": "zarr3", "kvstore": store}
+        return _TensorStoreArray(self.package.open(spec).result())
+
+    def finish(self) -> None:
+        pass
+
+
+ENGINES: dict[str, Callable[[], Any]] = {
+    "icechunk": lambda: Icechunk("icechunk"),
+    "icechunk, fused": lambda: Icechunk(
+        "icechunk", pipeline="zarr.core.codec_pipeline.FusedCodecPipeline"
+    ),
+    "zarrs": Zarrs,
+    "tensorstore": TensorStore,
+    "frazil": lambda: Icechunk("frazil"),
+    "frazil, synced": lambda: Icechunk("frazil", is_synced=True),
+}
+OURS = ("frazil", "frazil, synced")
+
+
+# Tasks
+
+
+def windows(side: int, seed: int) -> Iterator[tuple[slice, ...]]:
+    for corner in np.random.default_rng(seed).integers(0, side - WINDOW, (WINDOWS, 3)).tolist():
+        yield tuple(slice(start, start + WINDOW) for start in corner)
+
+
+def read_all(array: Handle, values: Values, _: int) -> None:
+    assert np.array_equal(array.read((slice(None),) * 3), values)
+
+
+def read_by_chunk(array: Handle, values: Values, outer: int) -> None:
+    for corner in np.ndindex(*(-(-n // outer) for n in values.shape)):
+        where = tuple(slice(k * outer, (k + 1) * outer) for k in corner)
+        array.read(where)
+
+
+def read_windows(array: Handle, values: Values, _: int) -> None:
+    for where in windows(len(values), 1):
+        array.read(where)
+
+
+def read_elements(array: Handle, values: Values, _: int) -> None:
+    for place in np.random.default_rng(2).integers(0, len(values), (ELEMENTS, 3)).tolist():
+        assert array.read(tuple(place)).item() == values[tuple(place)]
+
+
+def read_strided(array: Handle, values: Values, _: int) -> None:
+    where = (slice(None, None, 3), slice(5, None, 7), slice(None, None, 2))
+    assert np.array_equal(array.read(where), values[where])
+
+
+def read_orthogonal(array: Handle, values: Values, _: int) -> None:
+    rng = np.random.default_rng(3)
+    x, y = (np.sort(rng.choice(len(values), 20, replace=False)) for _ in range(2))
+    assert np.array_equal(array.read((x, y, slice(None))), values[x][:, y])
+
+
+def write_windows(array: Handle, values: Values, _: int) -> None:
+    for where in windows(len(values), 4):
+        array.write(where, values[where] + 1)
+
+
+READS = (
+    read_all,
+    read_by_chunk,
+    read_windows,
+    read_elements,
+    read_strided,
+    read_orthogonal,
+)
+
+
+def run_tasks(name: str, layout: str, side: int, folder: Path) -> dict[str, float]:
+    """Seconds of each task."""
+    taken: dict[str, float] = {}
+
+    @contextmanager
+    def timed(task: str) -> Iterator[None]:
+        started = time.perf_counter()
+        yield
+        taken[task] = time.perf_counter() - started
+
+    engine = ENGINES[name]()
+    values, outer = some_values(side), LAYOUTS[layout][0]
+    with timed("write"):
+        array = engine.create(folder, side, layout)
+        array.write((slice(None),) * 3, values)
+        engine.finish()
+    array = engine.open(folder)
+    for task in READS:
+        with timed(task.__name__):
+            task(array, values, outer)
+    with timed("write_windows"):
+        write_windows(array, values, outer)
+        engine.finish()
+    return taken
+
+
+# Report
+
+
+def run_apart(name: str, layout: str, side: int) -> dict[str, float] | None:
+    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
+        command = ["-m", "benchmarks.peers", "--worker", name, layout, str(side), f"{folder}/a"]
+        done = subprocess.run(
+            [sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT
+        )
+    if done.returncode:
+        print(f"{name}, {layout}: failed\n{done.stderr[-2000:]}", file=sys.stderr)
+        return None
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def measure(
+    engines: Sequence[str], layout: str, side: int, repeat: int
+) -> dict[str, dict[str, float]]:
+    """Best seconds by engine and task."""
+    best: dict[str, dict[str, float]] = {}
+    for turn in range(repeat):
+        for name in engines if turn % 2 == 0 else engines[::-1]:
+            for task, seconds in (run_apart(name, layout, side) or {}).items():
+                mine = best.setdefault(name, {})
+                mine[task] = min(seconds, mine.get(task, seconds))
+    return best
+
+
+def table_of(layout: str, best: dict[str, dict[str, float]]) -> Table:
+    outer, inner, is_compressed = LAYOUTS[layout]
+    kind = ("zstd" if is_compressed else "raw") + (f" in shards of {outer}^3" * (outer != inner))
+    table = Table(title=f"{kind}, chunks of {inner}^3", title_justify="left")
+    table.add_column("task, ms")
+    for name in best:
+        table.add_column(name, justify="right")
+    table.add_column("best other / frazil", justify="right")
+    for task in dict.fromkeys(task for found in best.values() for task in found):
+        cells = [f"{found[task] * 1e3:.0f}" if task in found else "-" for found in best.values()]
+        others = [found[task] for name, found in best.items() if name not in OURS and task in found]
+        ours = best.get("frazil", {}).get(task)
+        table.add_row(task, *cells, f"{min(others) / ours:.2f}" if ours and others else "-")
+    return table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("engines", nargs="*", help=", ".join(ENGINES))
+    parser.add_argument("--side", type=int, default=384, help="of the cube")
+    parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=LAYOUTS)
+    parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best counts")
+    parser.add_argument("--json", type=Path, help="also write the seconds to this file")
+    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.worker:
+        name, layout, side, folder = arguments.worker
+        run_tasks(name, layout, 2 * WINDOW, Path(f"{folder}-warm"))
+        print(json.dumps(run_tasks(name, layout, int(side), Path(folder))), flush=True)
+        return
+    engines = arguments.engines or list(ENGINES)
+    if unknown := set(engines) - ENGINES.keys():
+        parser.error(f"unknown engines: {', '.join(sorted(unknown))}")
+    for name in ("zarrs", "tensorstore"):
+        if name in engines and importlib.util.find_spec(name) is None:
+            print(f"{name} is not installed: pip install {name}", file=sys.stderr)
+            engines.remove(name)
+    console = Console(width=None if sys.stdout.isatty() else 150)
+    results = {}
+    for layout in arguments.layouts:
+        results[layout] = measure(engines, layout, arguments.side, arguments.repeat)
+        console.print(table_of(layout, results[layout]))
+    if arguments.json:
+        arguments.json.write_text(json.dumps(results, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()
