@@ -166,6 +166,9 @@ def test_what_is_stored_is_the_same_and_damage_does_the_same(
     with session_store(is_local=True) as store:
         ours, theirs = case.made(store), case.made({})
         ours[...] = theirs[...] = case.values(case.shape, 1)
+        for seed in range(2, data.draw(st.integers(2, 4))):
+            where = tuple(data.draw(places(length)) for length in case.shape)
+            ours[where] = theirs[where] = case.values(np.empty(case.shape)[where].shape, seed)
         keys = sorted(key for key in stored_keys(theirs.store) if "zarr.json" not in key)
         assert [key for key in sorted(stored_keys(store)) if "zarr.json" not in key] == keys
         for key in keys:

@@ -3,7 +3,7 @@
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import prod
 from typing import Any
 
@@ -26,6 +26,7 @@ try:
     from zarr.abc.codec import GetResult
     from zarr.core.chunk_utils import (
         ChunkTransform,
+        chunk_is_empty,
         decode_and_scatter_chunk,
         fill_value_or_default,
         merge_and_encode_chunk,
@@ -35,7 +36,7 @@ except ImportError:
     ARE_THERE = False
     ChunkTransform = FusedCodecPipeline = _missing  # type: ignore[misc]  # nothing uses them then
     GetResult = dict  # type: ignore[assignment,misc]  # what it is
-    codecs_from_list_unchecked = decode_and_scatter_chunk = _missing
+    codecs_from_list_unchecked = chunk_is_empty = decode_and_scatter_chunk = _missing
     fill_value_or_default = merge_and_encode_chunk = _missing
 else:
     ARE_THERE = True
@@ -45,6 +46,7 @@ __all__ = [
     "ChunkTransform",
     "FusedCodecPipeline",
     "GetResult",
+    "chunk_is_empty",
     "codecs_from_list_unchecked",
     "decode_and_scatter_chunk",
     "fill_value_or_default",
@@ -161,6 +163,33 @@ def _without_checksum(data: Data) -> memoryview | None:
 _FILLS: dict[Any, Fill] = {ZstdCodec: _fill_zstd, BloscCodec: _fill_blosc, GzipCodec: _fill_gzip}
 
 
+# The other way: the bytes of values into what is stored, by the calls that zarr makes in the end.
+# They leave the interpreter's lock while they work; what zarr does around them does not.
+
+type Step = Callable[[Any], Data]  # bytes of any kind of memory
+
+
+def pack_steps(codecs: Sequence[Codec]) -> tuple[Step, ...] | None:
+    """None if there are others than zstd, blosc and checksums."""
+    steps: list[Step] = []
+    for codec in codecs:
+        match codec:
+            case ZstdCodec():
+                steps.append(partial(zstd.compress, level=codec.level, checksum=codec.checksum))
+            case BloscCodec():
+                steps.append(codec._blosc_codec.encode)  # noqa: SLF001 -- zarr 3.4's
+            case Crc32cCodec():
+                steps.append(_with_checksum)
+            case _:
+                return None
+    return tuple(steps)
+
+
+def _with_checksum(data: Any) -> bytes:
+    flat = np.frombuffer(data, np.uint8)
+    return b"".join((flat, google_crc32c.value(flat).to_bytes(4, "little")))
+
+
 _KINDS = "biufcmMSUV"  # numbers, times, texts of one length, structures: any bytes are a value
 
 
@@ -189,12 +218,13 @@ class Layout:
 
 @dataclass(frozen=True)
 class Coding:
-    """`unpack` undoes the compressors, None if there are others than those we know."""
+    """`unpack` undoes the compressors, `pack` are these; None if there are others than we know."""
 
     transform: ChunkTransform
     unpack: Unpack | None
     axes: tuple[tuple[int, ...], ...] | None  # of each transposition; None if there is more to do
     endian: str | None = None
+    pack: tuple[Step, ...] | None = None
 
     @classmethod
     def of(cls, codecs: tuple[Codec, ...]) -> "Coding | None":
@@ -209,7 +239,8 @@ class Coding:
         serializer: Any = codecs[at]
         axes = tuple(tuple(each.order) for each in codecs[:at] if isinstance(each, TransposeCodec))
         endian = getattr(serializer.endian, "value", serializer.endian)
-        return cls(transform, unpack_of(codecs[at + 1 :]), axes, endian)
+        outer = codecs[at + 1 :]
+        return cls(transform, unpack_of(outer), axes, endian, pack_steps(outer))
 
     @property
     def is_plain(self) -> bool:

@@ -23,7 +23,7 @@ from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.zarrstore.pipeline.coding import ARE_THERE, Coding, FusedCodecPipeline, fused_pipeline
 from frazil.zarrstore.pipeline.reading import Batch, Item, chunk_bytes, read_batch
-from frazil.zarrstore.pipeline.shards import find_shard_misfit, read_shards
+from frazil.zarrstore.pipeline.shards import find_shard_misfit, read_shards, write_shards
 from frazil.zarrstore.pipeline.writing import is_enabled, write_batch, write_together
 
 # The codec pipeline that was configured before frazil's.
@@ -134,6 +134,9 @@ class SessionPipeline(CodecPipeline):
             await self.usual.write(items, value, drop_axes)
             return
         if self.supports_partial_encode:
+            if not is_enabled() and type(self.usual.array_bytes_codec) is ShardingCodec:
+                codec, batch = self.usual.array_bytes_codec, Batch.of(items, drop_axes)
+                items = items[await asyncio.to_thread(write_shards, batch, codec, value) :]
             # of a shard that is written in part, parts stay as they are, outside of the array too
             parts = [item for item in items if not _is_total(item)]
             await self.usual.write(parts, value, drop_axes)

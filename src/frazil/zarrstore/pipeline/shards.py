@@ -1,24 +1,28 @@
 """Chunks inside of chunks: of a shard only the index and what is selected is read.
 
 All shards of a selection are read in two rounds, however many there are: first the indices, and
-shards of which everything is wanted; then the chunks that the indices tell of.
+shards of which everything is wanted; then the chunks that the indices tell of. Those of all shards
+are encoded and decoded together, on threads.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
+from itertools import product
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from zarr.codecs.sharding import _ShardIndex
+from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer, default_buffer_prototype
 from zarr.core.chunk_grids import ChunkGrid
 from zarr.core.indexing import get_indexer
 
 from frazil.engine.files.read_meter import read_meter
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.coding import Coding, GetResult, fill_value_or_default
 from frazil.zarrstore.pipeline.reading import (
@@ -26,12 +30,17 @@ from frazil.zarrstore.pipeline.reading import (
     PRESENT,
     Batch,
     Item,
+    chunk_bytes,
     coders,
     is_basic,
     put_in_place,
     require_decodable,
     waves,
 )
+from frazil.zarrstore.pipeline.writing import encode_chunk, require_writable
+
+# Index in the shard, selection, place of that among the values, and whether it is the whole chunk.
+type InnerChunk = tuple[tuple[int, ...], Any, Any, bool]
 
 _ABSENT = np.iinfo(np.uint64).max  # the offset of a chunk that a shard does not have
 _WHOLE = np.iinfo(np.int64).max
@@ -43,7 +52,7 @@ class _Shard:
 
     item: Item
     out: NDBuffer  # of what is selected of the shard
-    chunks: list[Any]  # index in the shard, selection, target, whether it is whole
+    chunks: Sequence[InnerChunk]
     is_total: bool  # whether every chunk of it is wanted
 
     @property
@@ -77,7 +86,7 @@ def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -
     grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
     size = codec._shard_index_size(grid)  # noqa: SLF001 -- same
     heads = _fetch_heads(batch, shards, size, is_first=codec.index_location == "start")
-    places = [_places(codec, shard, head, size) for shard, head in zip(shards, heads, strict=True)]
+    places = [_places(codec, shard, head) for shard, head in zip(shards, heads, strict=True)]
     inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- same
     inner_bytes = prod(inner.shape) * inner.dtype.to_native_dtype().itemsize
     require_decodable(inner_bytes, batch.engine.files.settings.limits)
@@ -95,21 +104,64 @@ def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -
 
 def _plan(batch: Batch, codec: Any, values: npt.NDArray[Any]) -> list[_Shard] | None:
     spec = batch.items[0][1]
-    grid = ChunkGrid.from_sizes(spec.shape, codec.chunk_shape)
     count = prod(n // size for n, size in zip(spec.shape, codec.chunk_shape, strict=True))
     shards = []
     for item in batch.items:
         if item[1] is not spec or not is_basic(item[3]):
             return None
-        indexer = get_indexer(item[2], shape=spec.shape, chunk_grid=grid)
         place = np.expand_dims(values[(*item[3], ...)], batch.drop_axes)
-        if hasattr(indexer, "sel_shape") or place.shape != indexer.shape:
+        chunks = _inner_chunks(item[2], spec.shape, codec.chunk_shape, place.shape)
+        if chunks is None:
             return None
-        chunks = list(indexer)
-        is_total = len({tuple(chunk[0]) for chunk in chunks}) == count
+        is_total = len({chunk[0] for chunk in chunks}) == count
         buffer = spec.prototype.nd_buffer.from_numpy_array(place)
         shards.append(_Shard(item, buffer, chunks, is_total))
     return shards
+
+
+def _inner_chunks(
+    selection: Any, shape: tuple[int, ...], inner: tuple[int, ...], selected: tuple[int, ...]
+) -> Sequence[InnerChunk] | None:
+    """Chunks that a selection of a shard touches; None if it does not have the shape `selected`."""
+    if is_basic(selection):
+        found = _basic_chunks(selection, shape, inner)
+        if found is not None:
+            return found[1] if found[0] == selected else None
+    indexer = get_indexer(selection, shape=shape, chunk_grid=ChunkGrid.from_sizes(shape, inner))
+    if hasattr(indexer, "sel_shape") or selected != indexer.shape:
+        return None
+    return list(indexer)
+
+
+@lru_cache(maxsize=8)  # most shards of a selection are wanted whole
+def _basic_chunks(
+    selection: tuple[slice | int, ...], shape: tuple[int, ...], inner: tuple[int, ...]
+) -> tuple[tuple[int, ...], Sequence[InnerChunk]] | None:
+    """The shape of what is selected, and its chunks; None if slices are empty or have steps."""
+    if len(selection) != len(shape):
+        return None
+    axes: list[list[Any]] = []
+    selected: list[int] = []
+    for part, length, size in zip(selection, shape, inner, strict=True):
+        if isinstance(part, int):
+            place = range(length)[part]
+            axes.append([(place // size, place % size, None, False)])
+            continue
+        start, stop, step = part.indices(length)
+        if step != 1 or start >= stop:
+            return None
+        along = []
+        for at in range(start // size, (stop - 1) // size + 1):
+            first, last = max(start, at * size), min(stop, (at + 1) * size)
+            own = slice(first - at * size, last - at * size)
+            along.append((at, own, slice(first - start, last - start), last - first == size))
+        axes.append(along)
+        selected.append(stop - start)
+    chunks = []
+    for parts in product(*axes):
+        index, within, target, is_whole = zip(*parts, strict=True) if parts else ((), (), (), ())
+        chunks.append((index, within, tuple(t for t in target if t is not None), all(is_whole)))
+    return tuple(selected), chunks
 
 
 def _fetch_heads(
@@ -121,16 +173,24 @@ def _fetch_heads(
     return batch.engine.fetch_chunks(batch.path, batch.index, parts)
 
 
-def _places(codec: Any, shard: _Shard, head: Data | None, size: int) -> npt.NDArray[np.uint64]:
+def _places(codec: Any, shard: _Shard, head: Data | None) -> npt.NDArray[np.uint64]:
     """Offset and length of each chunk, (m, 2)."""
     if head is None:
         return np.zeros((0, 2), np.uint64)
-    if shard.is_total:
-        head = head[:size] if codec.index_location == "start" else head[-size:]
-    grid = codec._get_chunks_per_shard(shard.item[1])  # noqa: SLF001 -- zarr 3.4's
-    stored = default_buffer_prototype().buffer.from_bytes(head)
-    index = codec._decode_shard_index_sync(stored, grid)  # noqa: SLF001 -- same
-    found: npt.NDArray[np.uint64] = index.offsets_and_lengths[tuple(shard.index.T)]
+    every = _decode_index(codec, shard.item[1], head)
+    found: npt.NDArray[np.uint64] = every[tuple(shard.index.T)]
+    return found
+
+
+def _decode_index(codec: Any, spec: ArraySpec, head: Data) -> npt.NDArray[np.uint64]:
+    """Offset and length of all chunks, (*grid, 2), from the index alone or a whole shard."""
+    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
+    size = codec._shard_index_size(grid)  # noqa: SLF001 -- same
+    own = head[:size] if codec.index_location == "start" else head[-size:]
+    stored = default_buffer_prototype().buffer.from_bytes(own)
+    found: npt.NDArray[np.uint64] = codec._decode_shard_index_sync(  # noqa: SLF001 -- same
+        stored, grid
+    ).offsets_and_lengths
     return found
 
 
@@ -174,6 +234,111 @@ def _result(shard: _Shard, head: Data | None) -> GetResult:
         return PRESENT
     shard.out[...] = fill_value_or_default(shard.item[1])
     return MISSING
+
+
+# Writing. Chunks of a shard that are not touched stay as they are, byte by byte.
+
+
+def write_shards(batch: Batch, codec: Any, value: NDBuffer) -> int:
+    """Stores shards with these values in them, and returns how many of the first were stored.
+
+    The others are not as simple as we know it.
+    """
+    spec = batch.items[0][1]
+    coding = Coding.of(codec._get_inner_chunk_transform(spec).codecs)  # noqa: SLF001 -- zarr 3.4's
+    values = np.asarray(value.as_ndarray_like())
+    if coding is None or values.ndim == 0:
+        return 0
+    require_writable(batch)
+    done = 0
+    for start, stop in waves(len(batch.items), chunk_bytes(batch)):
+        part = batch.part(start, stop)
+        shards = _plan(part, codec, values)
+        if shards is None:
+            break
+        batch.engine.change_chunks(
+            batch.path, part.index, _encode_wave(part, codec, coding, shards)
+        )
+        done = stop
+    return done
+
+
+def _encode_wave(
+    batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]
+) -> list[Buffer | None]:
+    """Whole shards to be stored, None for those to be deleted."""
+    old = _old_shards(batch, codec, shards)
+    inner = codec._get_chunk_spec(batch.items[0][1])  # noqa: SLF001 -- zarr 3.4's
+    tasks = [
+        (shard.out, (None, inner, *chunk[1:]), None if chunk[3] else kept.get(chunk[0]))
+        for shard, kept in zip(shards, old, strict=True)
+        for chunk in shard.chunks
+    ]
+    encoded = iter(coders.map(partial(_encode, coding), tasks))
+    for shard, kept in zip(shards, old, strict=True):
+        kept.update((chunk[0], next(encoded)) for chunk in shard.chunks)
+    return coders.map(partial(_assemble, codec, batch.items[0][1]), old)
+
+
+def _encode(coding: Coding, task: tuple[NDBuffer, Item, Data | None]) -> Buffer | None:
+    value, item, old = task
+    return encode_chunk(coding, (), value, (item, old))
+
+
+def _old_shards(
+    batch: Batch, codec: Any, shards: list[_Shard]
+) -> list[dict[tuple[int, ...], Buffer | None]]:
+    """Stored chunks of each shard by index; none of shards that are overwritten altogether."""
+    partly = [
+        row
+        for row, shard in enumerate(shards)
+        if not (shard.is_total and all(chunk[3] for chunk in shard.chunks))
+    ]
+    found: list[dict[tuple[int, ...], Buffer | None]] = [{} for _ in shards]
+    if partly:
+        stored = batch.engine.fetch_chunks(batch.path, batch.index[partly])
+        for row, data in zip(partly, stored, strict=True):
+            if data is not None:
+                found[row] = _stored_chunks(codec, shards[row].item[1], data)
+    return found
+
+
+def _stored_chunks(codec: Any, spec: ArraySpec, data: Data) -> dict[tuple[int, ...], Buffer | None]:
+    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
+    places = _decode_index(codec, spec, data)
+    index = np.argwhere(places[..., 0] != _ABSENT)
+    chunks: dict[tuple[int, ...], Buffer | None] = {}
+    for at, (start, length) in zip(
+        map(tuple, index.tolist()), places[tuple(index.T)].tolist(), strict=True
+    ):
+        if start + length > len(data):
+            raise FormatError(
+                f"a shard has {len(data)} bytes, and a chunk of its grid {grid} that ends at"
+                f" {start + length}: it is damaged, and was not changed"
+            )
+        chunks[at] = memoryview(data)[start : start + length]
+    return chunks
+
+
+def _assemble(
+    codec: Any, spec: ArraySpec, chunks: dict[tuple[int, ...], Buffer | None]
+) -> Buffer | None:
+    """A shard of these chunks, in the order in which zarr writes them; None if there are none."""
+    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
+    index = np.full((*grid, 2), _ABSENT, np.uint64)
+    is_first = codec.index_location == "start"
+    at = codec._shard_index_size(grid) if is_first else 0  # noqa: SLF001 -- same
+    parts: list[Buffer] = []
+    for place in codec._subchunk_order_iter(grid, codec.subchunk_write_order):  # noqa: SLF001 -- same
+        chunk = chunks.get(place)
+        if chunk is not None and (length := memoryview(chunk).nbytes):
+            index[place] = at, length
+            at += length
+            parts.append(chunk)
+    if not parts:
+        return None
+    head = codec._encode_shard_index_sync(_ShardIndex(grid, index)).as_numpy_array()  # noqa: SLF001 -- same
+    return b"".join([head, *parts] if is_first else [*parts, head])
 
 
 # Inner chunks that do not fit into their shard once it is transposed. Pure, on `zarr.json`.

@@ -16,13 +16,23 @@ from zarr.core.buffer import NDBuffer
 
 from frazil.errors import ReadOnlyStoreError
 from frazil.objectstore.protocol import Data
-from frazil.zarrstore.pipeline.coding import Coding, fill_value_or_default, merge_and_encode_chunk
+from frazil.zarrstore.pipeline.coding import (
+    Coding,
+    Step,
+    chunk_is_empty,
+    fill_value_or_default,
+    is_supported,
+    merge_and_encode_chunk,
+)
 from frazil.zarrstore.pipeline.reading import (
     Batch,
     Item,
     chunk_bytes,
     coders,
+    is_basic,
+    reshape_chunk,
     run_of,
+    scratch,
     waves,
     writable,
 )
@@ -40,21 +50,25 @@ def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
 
 def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Buffer | None]:
     """Chunks to be stored, None for those to be deleted."""
-    if batch.is_read_only:
-        raise ReadOnlyStoreError(
-            "cannot write to read-only store: store was opened in read-only mode and does not"
-            " support writing"
-        )
+    require_writable(batch)
     encoded: list[Buffer | None] = [None] * len(batch.items)
     for row, plain in _as_they_are(batch.items, coding, value):
         encoded[row] = plain
     todo = [row for row, made in enumerate(encoded) if made is None]
     old = _old_chunks(batch, todo)
-    encode = partial(_encode, coding, batch.drop_axes, value)
+    encode = partial(encode_chunk, coding, batch.drop_axes, value)
     pairs = [(batch.items[row], old.get(row)) for row in todo]
     for row, made in zip(todo, coders.map(encode, pairs), strict=True):
         encoded[row] = made
     return encoded
+
+
+def require_writable(batch: Batch) -> None:
+    if batch.is_read_only:
+        raise ReadOnlyStoreError(
+            "cannot write to read-only store: store was opened in read-only mode and does not"
+            " support writing"
+        )
 
 
 def _old_chunks(batch: Batch, rows: list[int]) -> dict[int, Data | None]:
@@ -110,10 +124,18 @@ def _first(target: tuple[Any, ...]) -> tuple[int, ...]:
     return tuple([part if type(part) is int else part.start or 0 for part in target])
 
 
-def _encode(
+def encode_chunk(
     coding: Coding, drop_axes: tuple[int, ...], value: NDBuffer, pair: tuple[Item, Data | None]
-) -> npt.NDArray[Any] | None:
+) -> Buffer | None:
+    """A chunk to be stored, merged with what was; None if it is to be deleted."""
     (_, spec, selection, target, is_whole), old = pair
+    values = np.asarray(value.as_ndarray_like())
+    is_simple = is_whole and values.ndim and is_basic(selection) and is_basic(target)
+    if is_simple and coding.pack is not None and coding.axes is not None:
+        chosen = values[target]
+        dtype = spec.dtype.to_native_dtype()
+        if chosen.shape == spec.shape and chosen.dtype == dtype and is_supported(dtype):
+            return _pack(coding, coding.pack, spec, chosen)
     encoded = merge_and_encode_chunk(
         None if old is None else spec.prototype.buffer.from_bytes(old),
         value,
@@ -126,6 +148,24 @@ def _encode(
         encode=coding.transform.encode_chunk,
     )
     return None if encoded is None else encoded.as_numpy_array()
+
+
+def _pack(
+    coding: Coding, steps: tuple[Step, ...], spec: ArraySpec, values: npt.NDArray[Any]
+) -> Buffer | None:
+    """All values of a chunk, as zarr would store them; None if they are all the fill value."""
+    if chunk_is_empty(spec.prototype.nd_buffer.from_numpy_array(values), spec):
+        return None
+    layout = coding.layout(spec)
+    if layout.is_that_of(values) and values.flags.c_contiguous:
+        data: Buffer = values.reshape(-1).view(np.uint8)
+    else:
+        flat = scratch(layout.size_bytes) if steps else np.empty(layout.size_bytes, np.uint8)
+        reshape_chunk(flat, layout)[...] = values
+        data = flat
+    for step in steps:
+        data = step(data)
+    return data
 
 
 # Chunks that are written one by one, but at the same time, stored together.
