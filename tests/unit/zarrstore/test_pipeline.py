@@ -205,7 +205,7 @@ def test_only_the_index_and_the_chunks_that_are_needed_of_shards_are_fetched(
     array[:] = values
     session.commit("shards")
     opened = _opened(repository)
-    assert np.array_equal(opened[0:1], values[0:1])  # finds the manifest
+    assert np.array_equal(opened[2000:2001], values[2000:2001])  # finds the manifest
     counting.clear()
     assert np.array_equal(opened[995:1005, 3], values[995:1005, 3])
     requests = [each for each in counting.requests if each.key.startswith("chunks/")]
@@ -215,7 +215,7 @@ def test_only_the_index_and_the_chunks_that_are_needed_of_shards_are_fetched(
     counting.clear()
     assert np.array_equal(opened[40:80], values[40:80])
     requests = [each for each in counting.requests if each.key.startswith("chunks/")]
-    assert [each.size_bytes for each in requests] == [index_bytes, 4 * chunk_bytes]
+    assert [each.size_bytes for each in requests] == [4 * chunk_bytes]  # its index is known
     counting.clear()
     assert np.array_equal(opened[:], values)
     assert sum(each.key.startswith("chunks/") for each in counting.requests) == 1

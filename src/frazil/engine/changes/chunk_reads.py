@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.engine.changes.pending import ChunkChanges, Index
+from frazil.engine.files.caches import StoredChunk
 from frazil.engine.files.chunk_objects import require_readable_range
 from frazil.engine.files.files import Files
 from frazil.errors import IcechunkError, InvalidInputError
@@ -189,6 +190,42 @@ def fetch_found(
     for place, chunk in zip(places, _fetch_virtual(files, virtual, places, parts), strict=True):
         data[place] = chunk
     return data
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FoundChunks:
+    """Chunks of an array that were looked up: whatever is written then, these are what is read."""
+
+    files: Files
+    found: Sequence[Found]
+    count: int
+
+    def stored(self) -> list[StoredChunk | None]:
+        """Where each chunk is stored, if it is in an object of this repository."""
+        places: list[StoredChunk | None] = [None] * self.count
+        for part in self.found:
+            refs = part.refs
+            native = refs.kind[part.rows] == RefKind.NATIVE
+            rows = part.rows[native]
+            offset, length = refs.offset[rows].tolist(), refs.length[rows].tolist()
+            ids = map(bytes, refs.chunk_id[rows])
+            for at, *place in zip(part.at[native].tolist(), ids, offset, length, strict=True):
+                places[at] = StoredChunk(*place)
+        return places
+
+    def fetch(
+        self, chosen: Sequence[int], parts: npt.NDArray[np.int64] | None = None
+    ) -> list[Data | None]:
+        """Bytes of these chunks, by their numbers, as `Session.fetch_chunks` has them."""
+        numbers = np.asarray(chosen, np.int64)
+        found = []
+        for part in self.found:
+            row_of = np.full(self.count, -1, np.int64)
+            row_of[part.at] = part.rows
+            rows = row_of[numbers]
+            here = np.flatnonzero(rows >= 0)
+            found.append(Found(part.refs, rows[here], here))
+        return fetch_found(self.files, found, len(numbers), parts)
 
 
 def _fetch_native(

@@ -5,6 +5,7 @@
 - `num_transaction_changes`: transaction logs, by changes
 - `num_bytes_chunks`: parts of chunk objects, by bytes; not of virtual chunks
 - `num_bytes_attributes`: unused, as attributes are part of their node
+- indices of shards, some megabytes of them
 
 All are bounded in bytes as well: a reference may take forty bytes or hold a long location, and a
 process may read very many files with little in them, each of which costs some Python objects.
@@ -16,7 +17,11 @@ from collections.abc import Buffer, Callable
 from dataclasses import dataclass, field
 from hashlib import sha256
 from threading import Event, Lock
+from typing import NamedTuple
 from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.engine.files.pool import Background
 from frazil.engine.files.settings import PreloadPlan, Settings
@@ -47,6 +52,18 @@ class Newest:
 
 
 type ChunkPart = tuple[ChunkId, Range]
+
+
+class StoredChunk(NamedTuple):
+    """A chunk in an object of the repository."""
+
+    object_id: bytes
+    offset: int
+    length: int
+
+
+# By the shard, its grid of chunks, and where in it its index is.
+type ShardIndices = WeighedCache[tuple[StoredChunk, tuple[int, ...], str], npt.NDArray[np.uint64]]
 
 
 @dataclass(slots=True)
@@ -165,6 +182,7 @@ _MOST_NAME_BYTES = 1 << 26  # of the files that names of nodes are part of, and 
 # What an empty one takes, about.
 _SNAPSHOT_BYTES, _NODE_BYTES, _HEAD_BYTES, _NAMES_BYTES = 8000, 500, 500, 2000
 _MANIFEST_BYTES, _LOG_BYTES = 5000, 2000
+_SHARD_INDEX_BYTES = 1 << 25
 _REMEMBERED_PLANS, _PLAN = 10_000, 100  # manifests in them; a plan is as much as so many
 
 
@@ -193,6 +211,10 @@ class Caches:
         default_factory=lambda: WeighedCache(
             _REMEMBERED_PLANS, lambda plan: _PLAN + len(plan.manifests)
         )
+    )
+    # Where the chunks of a shard are in it; of indices that are encoded as is usual.
+    shard_indices: ShardIndices = field(
+        default_factory=lambda: WeighedCache(_SHARD_INDEX_BYTES, lambda index: index.nbytes)
     )
     loading: SingleFlight[ManifestId, Manifest] = field(default_factory=SingleFlight)
     background: Background = field(default_factory=Background)
@@ -243,6 +265,7 @@ class Caches:
             _reuse_if_same_capacity(self.logs, new.logs),
             _reuse_if_same_capacity(self.chunks, new.chunks),
             self.plans,
+            self.shard_indices,
             self.loading,
             self.background,
             self.v1_tags,

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from frazil.engine.changes.attached_manifests import Attached, LogWriter, attach_to_node, file_of
 from frazil.engine.changes.chunk_reads import (
+    FoundChunks,
     Rule,
     current_refs,
     fetch_found,
@@ -79,6 +80,12 @@ class SessionChunks(SessionState):
             raise _wrong_ndim(path, wanted.shape[-1], array)
         found = lookup_current(self.files, node, changes, wanted)
         return fetch_found(self.files, found, len(wanted), parts, into)
+
+    def find_chunks(self, path: NodePath, wanted: npt.NDArray[np.uint32]) -> FoundChunks:
+        """The wanted chunks, (m, ndim), as of now, to be read in parts and one after the other."""
+        node, _, changes = self._array_with_changes(path)
+        found = lookup_current(self.files, node, changes, wanted)
+        return FoundChunks(self.files, found, len(wanted))
 
     def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
         """All references of the array as of now, in batches; changed ones come first."""

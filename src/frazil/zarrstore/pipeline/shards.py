@@ -15,16 +15,18 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from zarr.codecs import BytesCodec, Crc32cCodec
 from zarr.codecs.sharding import _ShardIndex
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer, default_buffer_prototype
 from zarr.core.chunk_grids import ChunkGrid
 from zarr.core.indexing import get_indexer
 
+from frazil.engine.changes.chunk_reads import FoundChunks
 from frazil.engine.files.read_meter import read_meter
 from frazil.errors import FormatError, InvalidInputError
 from frazil.objectstore.protocol import Data
-from frazil.zarrstore.pipeline.coding import Coding, GetResult, fill_value_or_default
+from frazil.zarrstore.pipeline.coding import Coding, GetResult, Unpack, fill_value_or_default
 from frazil.zarrstore.pipeline.reading import (
     MISSING,
     PRESENT,
@@ -42,6 +44,10 @@ from frazil.zarrstore.pipeline.writing import encode_chunk, require_writable
 # Index in the shard, selection, place of that among the values, and whether it is the whole chunk.
 type InnerChunk = tuple[tuple[int, ...], Any, Any, bool]
 
+# Offset and length of every chunk of a shard, (*grid, 2).
+type ShardIndex = npt.NDArray[np.uint64]
+
+_USUAL_INDEX = (BytesCodec(endian="little"), Crc32cCodec())
 _ABSENT = np.iinfo(np.uint64).max  # the offset of a chunk that a shard does not have
 _WHOLE = np.iinfo(np.int64).max
 
@@ -56,10 +62,10 @@ class _Shard:
     is_total: bool  # whether every chunk of it is wanted
 
     @property
-    def index(self) -> npt.NDArray[np.int64]:
-        """(m, ndim)"""
+    def index(self) -> tuple[npt.NDArray[np.int64], ...]:
+        """Index of the chunks along each axis."""
         ndim = len(self.item[1].shape)
-        return np.array([chunk[0] for chunk in self.chunks], np.int64).reshape(-1, ndim)
+        return tuple(np.array([chunk[0] for chunk in self.chunks], np.int64).reshape(-1, ndim).T)
 
 
 def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...] | None:
@@ -83,23 +89,25 @@ def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...
 
 def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -> list[GetResult]:
     spec = batch.items[0][1]
-    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
-    size = codec._shard_index_size(grid)  # noqa: SLF001 -- same
-    heads = _fetch_heads(batch, shards, size, is_first=codec.index_location == "start")
-    places = [_places(codec, shard, head) for shard, head in zip(shards, heads, strict=True)]
-    inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- same
+    found = batch.engine.find_chunks(batch.path, batch.index)
+    whole, indices = _fetch_indices(found, codec, shards)
+    places = [
+        None if index is None else index[shard.index]
+        for shard, index in zip(shards, indices, strict=True)
+    ]
+    inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- zarr 3.4's
     inner_bytes = prod(inner.shape) * inner.dtype.to_native_dtype().itemsize
     require_decodable(inner_bytes, batch.engine.files.settings.limits)
     tasks = [
-        (shard.out, (None, inner, *chunk[1:]), found)
-        for shard, data in zip(shards, _fetch_chunks(batch, shards, heads, places), strict=True)
-        for chunk, found in zip(shard.chunks, data, strict=False)  # none of a missing shard
+        (shard.out, (None, inner, *chunk[1:]), own)
+        for shard, data in zip(shards, _fetch_chunks(found, whole, places), strict=True)
+        for chunk, own in zip(shard.chunks, data, strict=False)  # none of a missing shard
     ]
     coders.map(partial(_decode, coding), tasks)
-    decoded = sum(found is not None for _, _, found in tasks)
-    there = sum(head is not None for head in heads)
+    decoded = sum(own is not None for _, _, own in tasks)
+    there = sum(index is not None for index in indices)
     read_meter.add(chunks=there, decoded=decoded * inner_bytes)
-    return list(map(_result, shards, heads))
+    return list(map(_result, shards, indices))
 
 
 def _plan(batch: Batch, codec: Any, values: npt.NDArray[Any]) -> list[_Shard] | None:
@@ -164,61 +172,68 @@ def _basic_chunks(
     return tuple(selected), chunks
 
 
-def _fetch_heads(
-    batch: Batch, shards: list[_Shard], size: int, *, is_first: bool
-) -> list[Data | None]:
-    """Whole shards, or indices of them."""
-    part = (0, size) if is_first else (-size, _WHOLE)
-    parts = np.array([(0, _WHOLE) if shard.is_total else part for shard in shards], np.int64)
-    return batch.engine.fetch_chunks(batch.path, batch.index, parts)
-
-
-def _places(codec: Any, shard: _Shard, head: Data | None) -> npt.NDArray[np.uint64]:
-    """Offset and length of each chunk, (m, 2)."""
-    if head is None:
-        return np.zeros((0, 2), np.uint64)
-    every = _decode_index(codec, shard.item[1], head)
-    found: npt.NDArray[np.uint64] = every[tuple(shard.index.T)]
-    return found
-
-
-def _decode_index(codec: Any, spec: ArraySpec, head: Data) -> npt.NDArray[np.uint64]:
-    """Offset and length of all chunks, (*grid, 2), from the index alone or a whole shard."""
-    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
+def _fetch_indices(
+    found: FoundChunks, codec: Any, shards: list[_Shard]
+) -> tuple[list[Data | None], list[ShardIndex | None]]:
+    """Shards of which all is wanted, and the index of each shard that there is."""
+    grid = codec._get_chunks_per_shard(shards[0].item[1])  # noqa: SLF001 -- zarr 3.4's
+    cache, location = found.files.caches.shard_indices, codec.index_location
+    is_usual = codec.index_codecs == _USUAL_INDEX
+    stored = found.stored() if is_usual else [None] * len(shards)
+    whole: list[Data | None] = [None] * len(shards)
+    indices: list[ShardIndex | None] = [
+        None if shard.is_total or place is None else cache.find((place, grid, location))
+        for shard, place in zip(shards, stored, strict=True)
+    ]
+    missing = [row for row, index in enumerate(indices) if index is None]
     size = codec._shard_index_size(grid)  # noqa: SLF001 -- same
+    part = (0, size) if location == "start" else (-size, _WHOLE)
+    parts = np.array([(0, _WHOLE) if shards[row].is_total else part for row in missing], np.int64)
+    heads = found.fetch(missing, parts) if missing else ()
+    for row, head in zip(missing, heads, strict=True):
+        if head is not None:
+            indices[row] = index = _decode_index(codec, grid, head)
+            if shards[row].is_total:
+                whole[row] = head
+            elif (place := stored[row]) is not None:
+                cache.remember((place, grid, location), index)
+    return whole, indices
+
+
+def _decode_index(codec: Any, grid: tuple[int, ...], head: Data) -> ShardIndex:
+    """From the index alone, or a whole shard."""
+    size = codec._shard_index_size(grid)  # noqa: SLF001 -- zarr 3.4's
     own = head[:size] if codec.index_location == "start" else head[-size:]
+    if codec.index_codecs == _USUAL_INDEX:
+        found = np.empty((*grid, 2), "<u8")
+        if Unpack(checksums=1).into(own, found.reshape(-1).view(np.uint8)):
+            return found
     stored = default_buffer_prototype().buffer.from_bytes(own)
-    found: npt.NDArray[np.uint64] = codec._decode_shard_index_sync(  # noqa: SLF001 -- same
+    index: ShardIndex = codec._decode_shard_index_sync(  # noqa: SLF001 -- same
         stored, grid
     ).offsets_and_lengths
-    return found
+    return index
 
 
 def _fetch_chunks(
-    batch: Batch,
-    shards: list[_Shard],
-    heads: list[Data | None],
-    places: list[npt.NDArray[np.uint64]],
+    shards: FoundChunks, whole: list[Data | None], places: list[npt.NDArray[np.uint64] | None]
 ) -> Iterator[list[Data | None]]:
     """The chunks of each shard, None for those that it does not have."""
     rows: list[int] = []
     parts: list[tuple[int, int]] = []
-    for row, (shard, found) in enumerate(zip(shards, places, strict=True)):
-        if not shard.is_total:
+    for row, (shard, found) in enumerate(zip(whole, places, strict=True)):
+        if shard is None and found is not None:
             there = found[found[:, 0] != _ABSENT].tolist()
             rows += [row] * len(there)
             parts += [(min(at, _WHOLE), min(at + length, _WHOLE)) for at, length in there]
-    every = batch.engine.fetch_chunks(
-        batch.path, batch.index[rows], np.array(parts, np.int64).reshape(-1, 2)
-    )
-    fetched = iter(every)
-    for shard, head, found in zip(shards, heads, places, strict=True):
+    fetched = iter(shards.fetch(rows, np.array(parts, np.int64).reshape(-1, 2)))
+    for shard, found in zip(whole, places, strict=True):
         chunks: list[Data | None] = []
-        for start, length in found.tolist():
+        for start, length in () if found is None else found.tolist():
             if start == _ABSENT:
                 chunks.append(None)
-            elif shard.is_total and head is not None:
-                chunks.append(memoryview(head)[start : start + length])
+            elif shard is not None:
+                chunks.append(memoryview(shard)[start : start + length])
             else:
                 chunks.append(next(fetched))
         yield chunks
@@ -229,8 +244,8 @@ def _decode(coding: Coding, task: tuple[NDBuffer, Item, Data | None]) -> None:
     put_in_place(coding, out, item, data)
 
 
-def _result(shard: _Shard, head: Data | None) -> GetResult:
-    if head is not None:
+def _result(shard: _Shard, index: ShardIndex | None) -> GetResult:
+    if index is not None:
         return PRESENT
     shard.out[...] = fill_value_or_default(shard.item[1])
     return MISSING
@@ -305,7 +320,7 @@ def _old_shards(
 
 def _stored_chunks(codec: Any, spec: ArraySpec, data: Data) -> dict[tuple[int, ...], Buffer | None]:
     grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
-    places = _decode_index(codec, spec, data)
+    places = _decode_index(codec, grid, data)
     index = np.argwhere(places[..., 0] != _ABSENT)
     chunks: dict[tuple[int, ...], Buffer | None] = {}
     for at, (start, length) in zip(
