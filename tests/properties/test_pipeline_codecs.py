@@ -28,6 +28,7 @@ from zarr.core.sync import sync
 
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
+from frazil.format.config import RepositoryConfig
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
@@ -117,10 +118,11 @@ def places(length: int) -> st.SearchStrategy[Any]:
 
 
 @contextmanager
-def session_store(*, is_local: bool) -> Iterator[SessionStore]:
+def session_store(*, is_local: bool, is_inline: bool = True) -> Iterator[SessionStore]:
+    config = None if is_inline else RepositoryConfig(inline_chunk_threshold_bytes=0)
     with tempfile.TemporaryDirectory() as directory:
         objects = LocalStore(directory, fsync=False) if is_local else MemoryStore()
-        repository = Repository.create(objects)
+        repository = Repository.create(objects, config)
         yield SessionStore(repository.writable_session("main"))
 
 
@@ -134,11 +136,11 @@ def same(left: Any, right: Any) -> None:
 
 
 @settings(max_examples=scaled(60), deadline=None, suppress_health_check=list(HealthCheck))
-@given(case=cases(), data=st.data(), is_local=st.booleans())
+@given(case=cases(), data=st.data(), is_local=st.booleans(), is_inline=st.booleans())
 def test_any_array_is_read_and_written_as_by_zarr(
-    case: Case, data: st.DataObject, *, is_local: bool
+    case: Case, data: st.DataObject, *, is_local: bool, is_inline: bool
 ) -> None:
-    with session_store(is_local=is_local) as store:
+    with session_store(is_local=is_local, is_inline=is_inline) as store:
         ours, theirs = case.made(store), case.made({})
         assert isinstance(ours.async_array.codec_pipeline, SessionPipeline)
         assert isinstance(theirs.async_array.codec_pipeline, BatchedCodecPipeline)
@@ -147,6 +149,8 @@ def test_any_array_is_read_and_written_as_by_zarr(
             where = tuple(data.draw(places(length)) for length in case.shape)
             values = case.values(np.empty(case.shape)[where].shape, seed)
             ours[where] = theirs[where] = values
+            where = tuple(data.draw(places(length)) for length in case.shape)
+            same(ours[where], theirs[where])
         same(ours[...], theirs[...])
         for _ in range(2):
             where = tuple(data.draw(places(length)) for length in case.shape)
@@ -206,6 +210,30 @@ def outcome(array: "zarr.Array[Any]") -> object:
         return np.asarray(array[...]).tobytes()
     except Exception:  # noqa: BLE001 -- codecs raise what they like
         return "failed"
+
+
+@settings(max_examples=scaled(30), deadline=None, suppress_health_check=list(HealthCheck))
+@given(data=st.data(), location=st.sampled_from(["start", "end"]), is_zstd=st.booleans())
+def test_a_part_of_a_shard_is_read_by_the_index_of_that_shard(
+    data: st.DataObject, location: Any, *, is_zstd: bool
+) -> None:
+    """Written and read in parts, again and again; shards are objects, whose indices are cached."""
+    codecs = [BytesCodec(), *([ZstdCodec()] if is_zstd else [])]
+    sharding = ShardingCodec(chunk_shape=(2, 3), codecs=codecs, index_location=location)
+    values = np.zeros((9, 20), "i4")
+    with session_store(is_local=True, is_inline=False) as store:
+        array = zarr.create_array(
+            store, name="x", shape=(9, 20), chunks=(6, 6), dtype="i4", serializer=sharding,
+            compressors=None,
+        )  # fmt: skip
+        for seed in range(6):
+            where = tuple(data.draw(places(length)) for length in values.shape)
+            noise = np.random.default_rng(seed).integers(0, 2**30, values.shape, "i4")
+            array[where] = values[where] = noise[where]
+            where = tuple(data.draw(places(length)) for length in values.shape)
+            same(array[where], values[where])
+            again = zarr.open_array(store, path="x")
+            same(again[where], values[where])
 
 
 @pytest.mark.parametrize("index_location", ["start", "end"])
