@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # Where it is set, each of the many processes of Spark would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
-.PHONY: help venv servers constraints demo test test-long test-strict compat spark spark-matrix lowest test-versions soak fuzz check lint types format audit bench bench-spark reliability docs cli-docs parity clean
+.PHONY: help venv servers constraints demo test test-long test-strict compat spark spark-matrix lowest test-versions soak fuzz check lint types format audit bench bench-peers bench-spark reliability docs cli-docs parity clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -93,6 +93,9 @@ audit: $(READY)dev ## known vulnerabilities of the packages in constraints.txt, 
 ##@ Measure
 bench: $(READY)test ## frazil against the reference, as ratios
 	$(BIN)/python -m benchmarks $(ARGS)
+
+bench-peers: $(READY)bench ## one array beside TensorStore, zarrs, and zarr's pipelines on the reference
+	$(BIN)/python -m benchmarks.peers $(ARGS)
 
 bench-spark: $(READY)test ## frazil on Spark beside Parquet, dask with the reference, xarray-sql and DuckDB
 	$(BIN)/python -m benchmarks.spark $(ARGS)
