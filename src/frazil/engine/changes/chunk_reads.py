@@ -194,14 +194,14 @@ def fetch_found(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundChunks:
-    """Chunks of an array that were looked up: whatever is written then, these are what is read."""
+    """Chunks of an array that were looked up: they are read as they were, even if changed since."""
 
     files: Files
     found: Sequence[Found]
     count: int
 
     def stored(self) -> list[StoredChunk | None]:
-        """Where each chunk is stored, if it is in an object of this repository."""
+        """Place of each chunk that is stored in an object of this repository, None of others."""
         places: list[StoredChunk | None] = [None] * self.count
         for part in self.found:
             refs = part.refs

@@ -201,7 +201,7 @@ def _fetch_indices(
 
 
 def _decode_index(codec: Any, grid: tuple[int, ...], head: Data) -> ShardIndex:
-    """From the index alone, or a whole shard."""
+    """Decodes the index, given alone or with its whole shard."""
     size = codec._shard_index_size(grid)  # noqa: SLF001 -- zarr 3.4's
     own = head[:size] if codec.index_location == "start" else head[-size:]
     if codec.index_codecs == _USUAL_INDEX:
