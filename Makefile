@@ -21,11 +21,14 @@ help: ## print this list (the default)
 	    /^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 	@printf "\nARGS='...' is passed on to pytest, the demo or the benchmark; PYTHON=... chooses the interpreter.\n"
 
-# Made once, and again whenever the dependencies change.
+# Made once, and again whenever the dependencies change. Some have others in them.
+PARTS_dev := test demo
+PARTS_bench := test demo
+PARTS_test := demo
 $(READY)%: pyproject.toml constraints.txt scripts/bootstrap.sh scripts/find_python.sh
 	@scripts/bootstrap.sh $*
 	@rm -rf .mypy_cache # it would remember which packages were missing
-	@touch $@
+	@touch $@ $(addprefix $(READY),$(PARTS_$*))
 
 venv: $(READY)dev ## install everything for development into .venv (other targets do it when needed)
 
