@@ -74,6 +74,37 @@ def objects(path: Path) -> int:
     return sum(1 for each in (path / "chunks").rglob("*") if each.is_file())
 
 
+def test_rows_of_fixed_width_are_written_as_all_others(spark: SparkSession, tmp_path: Path) -> None:
+    """They go to Python packed, 64 in one value or less; with a text beside them they do not."""
+    frame = spark.sql(
+        """
+        SELECT CAST(id AS INT) AS i, id % 3 = 0 AS flag, CAST(id % 100 AS TINYINT) AS tiny,
+               IF(id % 7 = 0, NULL, CAST(id * 30 AS SMALLINT)) AS small,
+               IF(id % 5 = 1, NULL, CAST(id * 70000 AS INT)) AS n,
+               IF(id % 64 = 63, NULL, id * 5000000000) AS long,
+               IF(id > 900, NULL, CAST(IF(id % 2 = 0, 'NaN', id / 7) AS FLOAT)) AS single,
+               IF(id % 11 = 3, NULL, CAST(id AS DOUBLE) / -7) AS double,
+               IF(id % 13 = 2, NULL, date_add(DATE'2024-01-01', CAST(id AS INT))) AS day,
+               IF(id % 17 = 0, NULL, TIMESTAMP'2024-01-01' + id * INTERVAL '1' SECOND) AS at,
+               IF(id = 996, NULL, TIMESTAMP_NTZ'2024-01-01' + id * INTERVAL '1' HOUR) AS local
+        FROM range(0, 997, 1, 3)
+        """
+    )
+    wide = frame.select("i", *[(frame.n + k).alias(f"n{k}") for k in range(40)])
+    for number, each in enumerate((frame, wide)):
+        found = []
+        for name, rows in (("packed", each), ("plain", each.selectExpr("*", "'x' AS text"))):
+            path = tmp_path / f"{name}{number}"
+            make(path)
+            rows.write.format("icechunk").mode("append").option("dims", "i").save(str(path))
+            found.append(arrays(path))
+        packed, plain = found
+        assert set(packed) == set(plain) - {"text"} == set(each.columns)
+        for name in packed:
+            np.testing.assert_array_equal(packed[name], plain[name], name)
+    assert len(np.unique(packed["n1"])) == 997 - len(range(1, 997, 5)) + 1
+
+
 def test_executors_make_the_chunks_that_the_driver_makes(
     spark: SparkSession, tmp_path: Path
 ) -> None:

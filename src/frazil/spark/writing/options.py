@@ -109,6 +109,8 @@ class NativeWrite:
     command: str | None = None  # UPDATE, DELETE or MERGE
     base: str | None = None  # the snapshot that the rows of a command were read from
     table: StructType | None = None  # columns of the table that a command changes
+    packed: StructType | None = None  # columns of rows that come packed
+    packed_rows: int = 0  # of these, in one value
     is_tasks: bool = False  # whether rows are numbers of tasks
     epoch: int | None = None  # of these, if they are of a stream
     round: int = 0  # of these: tasks may leave more to do
@@ -186,7 +188,7 @@ def _native(write: str | None, tasks: str | None) -> NativeWrite | None:
         return None
     told, of_tasks = _json(WRITE, write), {} if tasks is None else _json(TASKS, tasks)
     try:
-        table = told.get("table")
+        table, packed = told.get("table"), told.get("packed")
         return NativeWrite(
             job=str(UUID(told["job"])),
             most_rows=int(told["rows"]),
@@ -195,6 +197,8 @@ def _native(write: str | None, tasks: str | None) -> NativeWrite | None:
             command=told.get("command"),
             base=told.get("base"),
             table=None if table is None else StructType.fromJson(json.loads(table)),
+            packed=None if packed is None else StructType.fromJson(json.loads(packed)),
+            packed_rows=int(told.get("packedRows", 0)),
             is_tasks=tasks is not None,
             epoch=of_tasks.get("epoch"),
             round=int(of_tasks.get("round", 0)),

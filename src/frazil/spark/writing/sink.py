@@ -46,6 +46,7 @@ from frazil.spark.writing.options import (
     open_repository,
     parse_write_options,
 )
+from frazil.spark.writing.packed_rows import unpack_rows
 from frazil.spark.writing.session import prepare
 from frazil.spark.writing.stage import (
     OPERATION,
@@ -121,6 +122,8 @@ def columns_of(options: WriteOptions, schema: StructType) -> StructType:
     native = options.native
     if native is not None and native.table is not None:
         return native.table
+    if native is not None and native.packed is not None:
+        return native.packed
     return StructType([field for field in schema if field.name != OPERATION])
 
 
@@ -137,6 +140,8 @@ def stage_rows(
 ) -> bytes | None:
     """Stages rows; runs on an executor."""
     session = open_repository(options).readonly_session(Branch(options.branch))
+    if options.native is not None and options.native.packed is not None:
+        batches = unpack_rows(batches, options.native.packed, options.native.packed_rows)
     pieces = stage(session.chunk_writer(), batches, dims)
     return None if pieces is None else dump_pieces(pieces)
 
@@ -166,13 +171,13 @@ def query_id() -> str | None:
 class RowsStreamWriter(DataSourceStreamArrowWriter):
     def __init__(self, options: WriteOptions, schema: StructType) -> None:
         self.options = options
-        self.schema = schema
+        self.schema = columns_of(options, schema)
         with carrying_errors():
             _require_streamable(options)
             repository = open_repository(options)
             session = repository.readonly_session(Branch(options.branch))
             # a schema that does not fit is found out before the first batch
-            self.dims = prepare(session, schema, options).target.dims
+            self.dims = prepare(session, self.schema, options).target.dims
 
     @override
     def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsMessage:

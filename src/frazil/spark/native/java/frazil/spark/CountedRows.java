@@ -9,33 +9,45 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
+import org.apache.spark.sql.types.StructType;
 
 /** Writers of Spark's Python data source that say how many rows they staged. */
 final class CountedRows implements DataWriterFactory, StreamingDataWriterFactory {
   private final Serializable factory; // of batches or of streams
+  private final StructType packed; // columns of rows that are handed on packed, or null
 
-  CountedRows(Serializable factory) {
+  CountedRows(Serializable factory, StructType packed) {
     this.factory = factory;
+    this.packed = packed;
   }
 
   public DataWriter createWriter(int partition, long task) {
-    return new Writer(((DataWriterFactory) factory).createWriter(partition, task));
+    return new Writer(((DataWriterFactory) factory).createWriter(partition, task), packed);
   }
 
   public DataWriter createWriter(int partition, long task, long epoch) {
-    return new Writer(((StreamingDataWriterFactory) factory).createWriter(partition, task, epoch));
+    DataWriter python = ((StreamingDataWriterFactory) factory).createWriter(partition, task, epoch);
+    return new Writer(python, packed);
   }
 
   /** Hands rows on; Python takes all of them at once. */
   private static final class Writer implements DataWriter {
     private final DataWriter python;
+    private final StructType packed;
     private long rows;
 
-    Writer(DataWriter python) {
+    Writer(DataWriter python, StructType packed) {
       this.python = python;
+      this.packed = packed;
     }
 
     public void writeAll(final Iterator given) throws IOException {
+      if (packed != null) {
+        PackedRows values = new PackedRows(given, packed);
+        python.writeAll(values);
+        rows = values.rows();
+        return;
+      }
       python.writeAll(
           new Iterator() {
             public boolean hasNext() {

@@ -30,7 +30,7 @@ final class DeltaRows extends RowBatchWrite implements DeltaBatchWrite {
 
   /** The last column of the schema is the operation. */
   DeltaRows(BatchWrite staging, WriteJob job, StructType schema, StructType rowId) {
-    super(staging, job);
+    super(staging, job, null);
     this.schema = schema;
     this.rowId = rowId;
   }

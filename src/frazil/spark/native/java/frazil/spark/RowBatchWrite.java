@@ -4,15 +4,19 @@ import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
+import org.apache.spark.sql.types.StructType;
 
 /** A batch of rows, staged by Python. */
 class RowBatchWrite implements BatchWrite {
   private final BatchWrite staging;
   private final WriteJob job;
+  private final StructType packed;
 
-  RowBatchWrite(BatchWrite staging, WriteJob job) {
+  /** Rows of the columns `packed` are handed on packed, if it is not null. */
+  RowBatchWrite(BatchWrite staging, WriteJob job, StructType packed) {
     this.staging = staging;
     this.job = job;
+    this.packed = packed;
   }
 
   DataWriterFactory stagingFactory(PhysicalWriteInfo info) {
@@ -20,7 +24,7 @@ class RowBatchWrite implements BatchWrite {
   }
 
   public DataWriterFactory createBatchWriterFactory(PhysicalWriteInfo info) {
-    return new CountedRows(stagingFactory(info));
+    return new CountedRows(stagingFactory(info), packed);
   }
 
   public void commit(WriterCommitMessage[] messages) {

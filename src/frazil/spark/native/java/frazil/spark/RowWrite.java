@@ -34,6 +34,7 @@ class RowWrite implements Write {
   private final LogicalWriteInfo info;
   private final boolean truncates;
   private final Map options;
+  private final StructType packed; // columns of rows that go to Python packed, or null
   private final long mostRows = setting(DRIVER_ROWS, "1000000");
   private final long mostChunks = setting(DRIVER_CHUNKS, "65536");
 
@@ -45,8 +46,19 @@ class RowWrite implements Write {
     more.put("job", UUID.randomUUID().toString());
     more.put("rows", Long.valueOf(mostRows));
     more.put("chunks", Long.valueOf(mostChunks));
+    int capacity = packs() ? PackedRows.capacity(info.schema()) : 0;
+    if (capacity > 0) {
+      more.put("packed", info.schema().json());
+      more.put("packedRows", Integer.valueOf(capacity));
+    }
+    this.packed = capacity > 0 ? info.schema() : null;
     this.options = new HashMap(options);
     this.options.put(OPTION, Description.write(more));
+  }
+
+  /** True if rows may be handed to Python packed. */
+  boolean packs() {
+    return true;
   }
 
   private static long setting(String name, String usual) {
@@ -59,7 +71,8 @@ class RowWrite implements Write {
 
   /** Spark's own write of Python data sources, which stages the rows. */
   Write staging() {
-    return Python.write(new Info(info, options, schema()), truncates);
+    StructType staged = packed == null ? schema() : PackedRows.SCHEMA;
+    return Python.write(new Info(info, options, staged), truncates);
   }
 
   StructType schema() {
@@ -71,11 +84,11 @@ class RowWrite implements Write {
   }
 
   public BatchWrite toBatch() {
-    return new RowBatchWrite(staging().toBatch(), job());
+    return new RowBatchWrite(staging().toBatch(), job(), packed);
   }
 
   public StreamingWrite toStreaming() {
-    return new RowStreamingWrite(staging().toStreaming(), job());
+    return new RowStreamingWrite(staging().toStreaming(), job(), packed);
   }
 
   /** Rows of UPDATE, DELETE and MERGE: each is written, or its cell is emptied. */
@@ -85,6 +98,10 @@ class RowWrite implements Write {
     Delta(Map options, Map told, LogicalWriteInfo info) {
       super(options, told, info, false);
       this.info = info;
+    }
+
+    boolean packs() {
+      return false;
     }
 
     /** The columns of the table; DELETE tells those that locate a row, and no others. */
