@@ -163,7 +163,7 @@ def _tables(rows: list[Row]) -> Iterator[str]:
             ],
         )
     yield "Seconds, and seconds of all processors.\n\n" + _matrix(rows, _time)
-    if any(row.first_s for row in rows):
+    if any(row.first_s for row in rows if row.workload != START):
         yield "First run of a new process, seconds.\n\n" + _matrix(rows, _first)
     yield ("Peak of memory in MiB: driver + Java + Python workers.\n\n" + _matrix(rows, _memory))
     yield "Bytes read, MB.\n\n" + _matrix(rows, lambda row: f"{row.best['read_bytes'] / 1e6:,.0f}")
@@ -203,7 +203,8 @@ def _matrix(rows: list[Row], cell: Any) -> str:
     for name in dict.fromkeys(row.workload for row in rows if row.workload != START):
         chosen = [found.get((name, engine)) for engine in engines]
         texts = ["" if row is None else cell(row) if row.best else "failed" for row in chosen]
-        lines.append([WORKLOADS[name].title, *texts])
+        if any(texts):
+            lines.append([WORKLOADS[name].title, *texts])
     return _table(["workload", *engines], lines)
 
 

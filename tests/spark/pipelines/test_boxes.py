@@ -4,13 +4,17 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
+import pytest
 import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
 from frazil.api import Repository, local_filesystem_storage
+from frazil.engine.refs.version import Branch
 from frazil.paths import NodePath
-from frazil.spark.pipelines.relayout import pieces, read_bounded
+from frazil.spark.pipelines.rechunk import count_reads, plan_rechunk
+from frazil.spark.pipelines.relayout import Wanted, pieces, read_bounded
+from frazil.spark.runtime import jobs
 from frazil.spark.runtime.executor import Amounts
 from frazil.spark.runtime.jobs import Cut, choose_box, region_shape
 
@@ -32,6 +36,33 @@ def test_boxes_cover_the_array_once_in_whole_units_within_the_limit(
     assert (covered == 1).all()
     shapes = [region_shape(cut.region(number)) for number in range(len(cut))]
     assert cut.sizes.tolist() == [prod(one) for one in shapes]
+
+
+@given(LENGTHS)
+def test_reads_of_chunks_are_counted(lengths: list[tuple[int, int, int]]) -> None:
+    shape, box, source = (tuple(one[k] for one in lengths) for k in range(3))
+    cut, reads, chunks = Cut(shape, box), 0, 1
+    for n, size in zip(shape, source, strict=True):
+        chunks *= -(-n // size)
+    for number in range(len(cut)):
+        region = zip(cut.region(number), source, strict=True)
+        reads += prod(len({k // size for k in range(p.start, p.stop)}) for p, size in region)
+    assert count_reads(shape, box, source) == pytest.approx(reads / chunks)
+
+
+def test_tasks_are_larger_where_small_ones_would_read_the_source_often(tmp_path: Path) -> None:
+    repository = Repository.create(local_filesystem_storage(tmp_path))
+    with repository.transaction("main", message="maps") as store:
+        options = {"shape": (4800, 180, 360), "dtype": "f4", "dimension_names": ["t", "y", "x"]}
+        zarr.create_array(store, name="maps", chunks=(24, 180, 360), **options)
+    session = repository._engine.readonly_session(Branch("main"))
+    for chunks, most, times in (({"t": 4800, "y": 10, "x": 10}, 4, 6), ({"t": 12}, 1, 1)):
+        plan = plan_rechunk(
+            session, NodePath("/maps"), NodePath("/new"), Wanted(chunks=chunks), parallelism=2
+        )
+        (rewrite,) = plan.rewrites
+        assert 4 * prod(rewrite.cut.box) <= most * jobs.MAX_TASK_BYTES
+        assert count_reads(rewrite.cut.shape, rewrite.cut.box, (24, 180, 360)) <= times
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50), st.data())

@@ -71,6 +71,8 @@ from frazil.zarrstore.arrays import open_array
 # The plan of a rechunk: which arrays are rewritten, in which boxes.
 
 TEXT_BYTES = 32  # a guess: text has no fixed size
+MOST_BOX_BYTES = 256 << 20  # of a task, where smaller ones would read the source again and again
+_FEW_READS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +182,12 @@ def plan_rechunk(
     total = sum(
         _size_bytes(session, node) for node, differs in zip(nodes, changed, strict=True) if differs
     )
-    limit = task_bytes(total, parallelism)
+    limits = task_bytes(total, parallelism), min(MOST_BOX_BYTES, total // parallelism)
     rewrites, copies = [], []
     for node, document, differs in zip(nodes, documents, changed, strict=True):
         target = _move_path(node.path, path, into)
         if differs:
-            rewrites.append(_rewrite(session, node, target, document, limit))
+            rewrites.append(_rewrite(session, node, target, document, limits))
         elif into != path:
             copies.append(Copy(node.path, target, node.user_data, node.array is not None))
     return RechunkPlan(path, into, str(session.snapshot_id), tuple(rewrites), tuple(copies))
@@ -214,15 +216,30 @@ def _require_known_dims(nodes: Sequence[Node], wanted: Wanted) -> None:
 
 
 def _rewrite(
-    session: Session, node: Node, target: NodePath, document: bytes, limit: int
+    session: Session, node: Node, target: NodePath, document: bytes, limits: tuple[int, int]
 ) -> Rewrite:
+    """Boxes have up to the first limit of bytes; up to the second, if that saves many reads."""
     told = json.loads(document)
     shape = tuple(told["shape"])
     unit = layout_of(told).stored or ()
     source = layout_of(json.loads(node.user_data)).stored or unit
     itemsize = _itemsize(session, node)
+    limit, most = limits
     box = choose_box(shape, unit, source, itemsize=itemsize, max_bytes=limit)
+    while limit < most and count_reads(shape, box, source) > _FEW_READS:
+        limit = min(2 * limit, most)
+        box = choose_box(shape, unit, source, itemsize=itemsize, max_bytes=limit)
     return Rewrite(node.path, target, document, Cut(shape, box), source, itemsize)
+
+
+def count_reads(shape: Sequence[int], box: Sequence[int], source: Sequence[int]) -> float:
+    """Times that a chunk of the source is read, on average: once for each box that it is in."""
+    reads = 1.0
+    for n, size, chunk in zip(shape, box, source, strict=True):
+        starts = np.arange(0, n, size)
+        touched = -(-np.minimum(starts + size, n) // chunk) - starts // chunk
+        reads *= touched.sum() / max(1, -(-n // chunk))
+    return float(reads)
 
 
 def _itemsize(session: Session, node: Node) -> int:
