@@ -218,7 +218,7 @@ def test_a_part_of_a_shard_is_read_by_the_index_of_that_shard(
     data: st.DataObject, location: Any, *, is_zstd: bool
 ) -> None:
     """Written and read in parts, again and again; shards are objects, whose indices are cached."""
-    codecs = [BytesCodec(), *([ZstdCodec()] if is_zstd else [])]
+    codecs: list[Any] = [BytesCodec(), *([ZstdCodec()] if is_zstd else [])]
     sharding = ShardingCodec(chunk_shape=(2, 3), codecs=codecs, index_location=location)
     values = np.zeros((9, 20), "i4")
     with session_store(is_local=True, is_inline=False) as store:

@@ -53,8 +53,14 @@ def test_reads_of_chunks_are_counted(lengths: list[tuple[int, int, int]]) -> Non
 def test_tasks_are_larger_where_small_ones_would_read_the_source_often(tmp_path: Path) -> None:
     repository = Repository.create(local_filesystem_storage(tmp_path))
     with repository.transaction("main", message="maps") as store:
-        options = {"shape": (4800, 180, 360), "dtype": "f4", "dimension_names": ["t", "y", "x"]}
-        zarr.create_array(store, name="maps", chunks=(24, 180, 360), **options)
+        zarr.create_array(
+            store,
+            name="maps",
+            shape=(4800, 180, 360),
+            chunks=(24, 180, 360),
+            dtype="f4",
+            dimension_names=["t", "y", "x"],
+        )
     session = repository._engine.readonly_session(Branch("main"))
     for chunks, most, times in (({"t": 4800, "y": 10, "x": 10}, 4, 6), ({"t": 12}, 1, 1)):
         plan = plan_rechunk(
