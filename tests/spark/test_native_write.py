@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.spark_matrix]
 
 ROWS, CHUNKS = "spark.frazil.write.driverRows", "spark.frazil.write.driverChunks"
 SIZE = (8, 7, 5)
+BATCH = "spark.sql.execution.arrow.maxRecordsPerBatch"
 FILL = 1 - 2**31  # what NULL is stored as, unless said otherwise
 
 
@@ -91,12 +92,15 @@ def test_rows_of_fixed_width_are_written_as_all_others(spark: SparkSession, tmp_
         """
     )
     wide = frame.select("i", *[(frame.n + k).alias(f"n{k}") for k in range(40)])
-    for number, each in enumerate((frame, wide)):
+    # with batches of as many values the second are packed in fours, the last one by one
+    for number, (each, batch) in enumerate(((frame, 7), (frame, 300_000), (wide, 5_000_000))):
         found = []
         for name, rows in (("packed", each), ("plain", each.selectExpr("*", "'x' AS text"))):
             path = tmp_path / f"{name}{number}"
             make(path)
+            spark.conf.set(BATCH, str(batch))
             rows.write.format("icechunk").mode("append").option("dims", "i").save(str(path))
+            spark.conf.unset(BATCH)
             found.append(arrays(path))
         packed, plain = found
         assert set(packed) == set(plain) - {"text"} == set(each.columns)

@@ -9,14 +9,13 @@ import org.apache.spark.sql.connector.write.DataWriter;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
-import org.apache.spark.sql.types.StructType;
 
 /** Writers of Spark's Python data source that say how many rows they staged. */
 final class CountedRows implements DataWriterFactory, StreamingDataWriterFactory {
   private final Serializable factory; // of batches or of streams
-  private final StructType packed; // columns of rows that are handed on packed, or null
+  private final PackedRows.Layout packed; // of rows that are handed on packed, or null
 
-  CountedRows(Serializable factory, StructType packed) {
+  CountedRows(Serializable factory, PackedRows.Layout packed) {
     this.factory = factory;
     this.packed = packed;
   }
@@ -33,10 +32,10 @@ final class CountedRows implements DataWriterFactory, StreamingDataWriterFactory
   /** Hands rows on; Python takes all of them at once. */
   private static final class Writer implements DataWriter {
     private final DataWriter python;
-    private final StructType packed;
+    private final PackedRows.Layout packed;
     private long rows;
 
-    Writer(DataWriter python, StructType packed) {
+    Writer(DataWriter python, PackedRows.Layout packed) {
       this.python = python;
       this.packed = packed;
     }

@@ -1,5 +1,6 @@
 package frazil.spark;
 
+import java.io.Serializable;
 import java.util.Iterator;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
@@ -23,53 +24,70 @@ final class PackedRows implements Iterator {
   static final StructType SCHEMA =
       new StructType().add("frazilRows", DataTypes.BinaryType, false);
 
-  /** Spark makes batches of ten thousand values, and these should not be large. */
-  private static final int MOST_BYTES = 4096;
-
-  private static final int MOST_ROWS = 64; // as many as a number has bits
-
   private final Iterator given;
-  private final int[] kinds;
-  private final int[] widths;
-  private final int[] starts;
-  private final int capacity; // rows
-  private final int size; // bytes
+  private final Layout layout;
   private final GenericInternalRow packed = new GenericInternalRow(1);
   private long rows;
 
-  PackedRows(Iterator given, StructType schema) {
+  PackedRows(Iterator given, Layout layout) {
     this.given = given;
-    StructField[] fields = schema.fields();
-    capacity = capacity(schema);
-    kinds = new int[fields.length];
-    widths = new int[fields.length];
-    starts = new int[fields.length];
-    int at = 8 * (1 + fields.length);
-    for (int i = 0; i < fields.length; i++) {
-      kinds[i] = kind(fields[i].dataType());
-      widths[i] = width(kinds[i]);
-      starts[i] = at;
-      at += capacity * widths[i];
-    }
-    size = at;
+    this.layout = layout;
   }
 
-  /** Rows in one value; 0 if there is a column whose values are of no fixed size, or none at all. */
-  static int capacity(StructType schema) {
-    int row = 0;
-    StructField[] fields = schema.fields();
-    for (int i = 0; i < fields.length; i++) {
-      int kind = kind(fields[i].dataType());
-      if (kind == 0) {
-        return 0;
+  /** How rows of some columns are packed. */
+  static final class Layout implements Serializable {
+    private static final int MOST_ROWS = 64; // as many as a number has bits
+    private static final int MOST_BYTES = 4096; // of a value
+    private static final long BATCH_BYTES = 64L << 20; // Spark makes batches of many values
+
+    final StructType schema;
+    final int capacity; // rows
+    private final int[] kinds;
+    private final int[] widths;
+    private final int[] starts;
+    private final int size; // bytes
+
+    private Layout(StructType schema, int[] kinds, int capacity) {
+      this.schema = schema;
+      this.kinds = kinds;
+      this.capacity = capacity;
+      widths = new int[kinds.length];
+      starts = new int[kinds.length];
+      int at = 8 * (1 + kinds.length);
+      for (int i = 0; i < kinds.length; i++) {
+        widths[i] = width(kinds[i]);
+        starts[i] = at;
+        at += capacity * widths[i];
       }
-      row += width(kind);
+      size = at;
     }
-    int capacity = row == 0 ? 0 : MOST_ROWS;
-    while (capacity > 1 && capacity * row > MOST_BYTES) {
-      capacity /= 2;
+
+    /**
+     * Null if there is a column whose values are of no fixed size, or none at all.
+     *
+     * <p>Spark makes batches of `batch` values, or of all that there are, if that is not positive.
+     */
+    static Layout of(StructType schema, int batch) {
+      StructField[] fields = schema.fields();
+      int[] kinds = new int[fields.length];
+      long row = 0;
+      for (int i = 0; i < fields.length; i++) {
+        kinds[i] = kind(fields[i].dataType());
+        if (kinds[i] == 0) {
+          return null;
+        }
+        row += width(kinds[i]);
+      }
+      if (row == 0) {
+        return null;
+      }
+      long most = batch > 0 ? Math.min(MOST_BYTES, BATCH_BYTES / batch) : MOST_BYTES;
+      int capacity = MOST_ROWS;
+      while (capacity > 1 && capacity * row > most) {
+        capacity /= 2;
+      }
+      return new Layout(schema, kinds, capacity);
     }
-    return capacity;
   }
 
   private static int kind(DataType type) {
@@ -107,12 +125,12 @@ final class PackedRows implements Iterator {
   }
 
   public Object next() {
-    byte[] bytes = new byte[size];
+    byte[] bytes = new byte[layout.size];
     int count = 0;
     do {
       put(bytes, count, (InternalRow) given.next());
       count++;
-    } while (count < capacity && given.hasNext());
+    } while (count < layout.capacity && given.hasNext());
     Platform.putLong(bytes, Platform.BYTE_ARRAY_OFFSET, count);
     rows += count;
     packed.update(0, bytes);
@@ -120,13 +138,14 @@ final class PackedRows implements Iterator {
   }
 
   private void put(byte[] bytes, int place, InternalRow row) {
+    int[] kinds = layout.kinds;
     for (int i = 0; i < kinds.length; i++) {
       if (row.isNullAt(i)) {
         long bits = Platform.BYTE_ARRAY_OFFSET + 8 * (1 + i);
         Platform.putLong(bytes, bits, Platform.getLong(bytes, bits) | (1L << place));
         continue;
       }
-      long at = Platform.BYTE_ARRAY_OFFSET + starts[i] + place * widths[i];
+      long at = Platform.BYTE_ARRAY_OFFSET + layout.starts[i] + place * layout.widths[i];
       switch (kinds[i]) {
         case 1:
           Platform.putBoolean(bytes, at, row.getBoolean(i));

@@ -4,16 +4,15 @@ import org.apache.spark.sql.connector.write.BatchWrite;
 import org.apache.spark.sql.connector.write.DataWriterFactory;
 import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
-import org.apache.spark.sql.types.StructType;
 
 /** A batch of rows, staged by Python. */
 class RowBatchWrite implements BatchWrite {
   private final BatchWrite staging;
   private final WriteJob job;
-  private final StructType packed;
+  private final PackedRows.Layout packed;
 
-  /** Rows of the columns `packed` are handed on packed, if it is not null. */
-  RowBatchWrite(BatchWrite staging, WriteJob job, StructType packed) {
+  /** Rows are handed on packed, if `packed` is not null. */
+  RowBatchWrite(BatchWrite staging, WriteJob job, PackedRows.Layout packed) {
     this.staging = staging;
     this.job = job;
     this.packed = packed;

@@ -4,16 +4,15 @@ import org.apache.spark.sql.connector.write.PhysicalWriteInfo;
 import org.apache.spark.sql.connector.write.WriterCommitMessage;
 import org.apache.spark.sql.connector.write.streaming.StreamingDataWriterFactory;
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite;
-import org.apache.spark.sql.types.StructType;
 
 /** Batches of rows of a stream, each staged by Python and committed once. */
 final class RowStreamingWrite implements StreamingWrite {
   private final StreamingWrite staging;
   private final WriteJob job;
-  private final StructType packed;
+  private final PackedRows.Layout packed;
 
-  /** Rows of the columns `packed` are handed on packed, if it is not null. */
-  RowStreamingWrite(StreamingWrite staging, WriteJob job, StructType packed) {
+  /** Rows are handed on packed, if `packed` is not null. */
+  RowStreamingWrite(StreamingWrite staging, WriteJob job, PackedRows.Layout packed) {
     this.staging = staging;
     this.job = job;
     this.packed = packed;

@@ -34,7 +34,7 @@ class RowWrite implements Write {
   private final LogicalWriteInfo info;
   private final boolean truncates;
   private final Map options;
-  private final StructType packed; // columns of rows that go to Python packed, or null
+  private final PackedRows.Layout packed; // of rows that go to Python packed, or null
   private final long mostRows = setting(DRIVER_ROWS, "1000000");
   private final long mostChunks = setting(DRIVER_CHUNKS, "65536");
 
@@ -46,12 +46,12 @@ class RowWrite implements Write {
     more.put("job", UUID.randomUUID().toString());
     more.put("rows", Long.valueOf(mostRows));
     more.put("chunks", Long.valueOf(mostChunks));
-    int capacity = packs() ? PackedRows.capacity(info.schema()) : 0;
-    if (capacity > 0) {
-      more.put("packed", info.schema().json());
-      more.put("packedRows", Integer.valueOf(capacity));
+    int batch = SQLConf.get().arrowMaxRecordsPerBatch();
+    packed = packs() ? PackedRows.Layout.of(info.schema(), batch) : null;
+    if (packed != null) {
+      more.put("packed", packed.schema.json());
+      more.put("packedRows", Integer.valueOf(packed.capacity));
     }
-    this.packed = capacity > 0 ? info.schema() : null;
     this.options = new HashMap(options);
     this.options.put(OPTION, Description.write(more));
   }
