@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
-from typing import Any
+from typing import Any, cast
 
 import google_crc32c
 import numpy as np
@@ -170,24 +170,30 @@ type Step = Callable[[Any], Data]  # bytes of any kind of memory
 
 
 def pack_steps(codecs: Sequence[Codec]) -> tuple[Step, ...] | None:
-    """None if there are others than zstd, blosc and checksums."""
-    steps: list[Step] = []
-    for codec in codecs:
-        match codec:
-            case ZstdCodec():
-                steps.append(partial(zstd.compress, level=codec.level, checksum=codec.checksum))
-            case BloscCodec():
-                steps.append(codec._blosc_codec.encode)  # noqa: SLF001 -- zarr 3.4's
-            case Crc32cCodec():
-                steps.append(_with_checksum)
-            case _:
-                return None
-    return tuple(steps)
+    """None if there are others than zstd, blosc and checksums; a subclass is another one."""
+    if not all(type(each) in _STEPS for each in codecs):
+        return None
+    return tuple(_STEPS[type(each)](each) for each in codecs)
+
+
+def _zstd_step(codec: Any) -> Step:
+    return partial(zstd.compress, level=codec.level, checksum=codec.checksum)
+
+
+def _blosc_step(codec: Any) -> Step:
+    return cast("Step", codec._blosc_codec.encode)  # noqa: SLF001 -- zarr 3.4's
 
 
 def _with_checksum(data: Any) -> bytes:
     flat = np.frombuffer(data, np.uint8)
     return b"".join((flat, google_crc32c.value(flat).to_bytes(4, "little")))
+
+
+_STEPS: dict[Any, Callable[[Any], Step]] = {
+    ZstdCodec: _zstd_step,
+    BloscCodec: _blosc_step,
+    Crc32cCodec: lambda _: _with_checksum,
+}
 
 
 _KINDS = "biufcmMSUV"  # numbers, times, texts of one length, structures: any bytes are a value
