@@ -197,9 +197,9 @@ def read_all(array: Handle, values: Values, _: int) -> None:
 
 
 def read_by_chunk(array: Handle, values: Values, outer: int) -> None:
+    side = len(values)
     for corner in np.ndindex(*(-(-n // outer) for n in values.shape)):
-        where = tuple(slice(k * outer, (k + 1) * outer) for k in corner)
-        array.read(where)
+        array.read(tuple(slice(k * outer, min((k + 1) * outer, side)) for k in corner))
 
 
 def read_windows(array: Handle, values: Values, _: int) -> None:
