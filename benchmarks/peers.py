@@ -31,6 +31,8 @@ from rich.console import Console
 from rich.table import Table
 from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 
+from benchmarks.storages import storage
+
 ROOT = Path(__file__).parents[1]
 WINDOWS, WINDOW = 60, 40
 ELEMENTS = 100
@@ -102,11 +104,7 @@ class Icechunk:
             zarr.config.set({"codec_pipeline.path": pipeline})
 
     def storage(self, folder: Path) -> Any:
-        if self.package.__name__ == "frazil" and not self.is_synced:
-            from frazil.objectstore.local import LocalStore  # noqa: PLC0415 -- not for the others
-
-            return self.package.Storage(LocalStore(folder, fsync=False))
-        return self.package.local_filesystem_storage(str(folder))
+        return storage(self.package, folder, durable=self.is_synced)
 
     def create(self, folder: Path, side: int, layout: str) -> Handle:
         repository = self.package.Repository.create(self.storage(folder))
@@ -171,7 +169,7 @@ class TensorStore:
         pass
 
 
-ENGINES: dict[str, Callable[[], Any]] = {
+ENGINES: dict[str, Callable[[], Engine]] = {
     "icechunk": lambda: Icechunk("icechunk"),
     "icechunk, fused": lambda: Icechunk(
         "icechunk", pipeline="zarr.core.codec_pipeline.FusedCodecPipeline"
