@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -27,7 +28,7 @@ from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.sync import sync
 
 from frazil.engine.repository import Repository
-from frazil.errors import InvalidInputError
+from frazil.errors import FormatError, InvalidInputError
 from frazil.format.config import RepositoryConfig
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
@@ -234,6 +235,26 @@ def test_a_part_of_a_shard_is_read_by_the_index_of_that_shard(
             same(array[where], values[where])
             again = zarr.open_array(store, path="x")
             same(again[where], values[where])
+
+
+def test_a_shard_whose_index_points_outside_of_it_is_not_written_in_part() -> None:
+    """The chunks that stay would be cut off without a word."""
+    sharding = ShardingCodec(chunk_shape=(2,), codecs=[BytesCodec()])
+    with session_store(is_local=True, is_inline=False) as store:
+        array = zarr.create_array(
+            store, name="x", shape=8, chunks=(8,), dtype="i4", serializer=sharding, compressors=None
+        )
+        array[:] = np.arange(1, 9)
+        key = "x/c/0"
+        whole = stored(store, key)
+        places = np.frombuffer(whole[-68:-4], "<u8").copy()
+        places[-1] += 1000  # the length of the last chunk
+        index = places.tobytes()
+        damaged = whole[:-68] + index + google_crc32c.value(index).to_bytes(4, "little")
+        sync(store.set(key, default_buffer_prototype().buffer.from_bytes(damaged)))
+        with pytest.raises(FormatError, match="was not changed"):
+            array[0:1] = np.array([7])
+        assert stored(store, key) == damaged
 
 
 @pytest.mark.parametrize("index_location", ["start", "end"])
