@@ -9,9 +9,9 @@ unexport PYTHONDONTWRITEBYTECODE
 
 BIN := .venv/bin
 READY := .venv/.ready-
-# Three processes, as those of Spark wait for its JVM; tests/conftest.py divides the Spark tests between two sessions.
+# Four processes for two cores, as those of Spark wait for its JVM; tests/conftest.py divides the Spark tests between two sessions.
 # What a test wrote is kept only if it failed: it may be in memory.
-PYTEST = TMPDIR=$$(scripts/temporary_folder.sh) $(BIN)/python -m pytest -n 3 --dist loadscope \
+PYTEST = TMPDIR=$$(scripts/temporary_folder.sh) $(BIN)/python -m pytest -n 4 --dist loadscope \
     --durations=25 -o tmp_path_retention_policy=failed
 ARGS ?=
 

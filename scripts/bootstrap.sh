@@ -21,8 +21,9 @@ show_progress() {
     fi
 }
 
+# Not compiled: of ten thousand modules most are never imported, and the others are compiled then.
 install() {
-    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off \
+    "$venv/bin/python" -m pip install --no-input --disable-pip-version-check --progress-bar off --no-compile \
         --constraint constraints.txt --editable ".[$extra]" 2>&1 | tee "$log" | show_progress
 }
 

@@ -138,12 +138,33 @@ def test_ci_runs_what_a_developer_runs() -> None:
     assert os.access(script, os.X_OK)
     commands = script.read_text().splitlines()
     assert "export FRAZIL_STRICT=1" in commands
-    assert [line.partition(" &")[0] for line in commands if line.startswith("make ")] == [
+    assert [line.split(" >")[0].split(" ||")[0] for line in commands if "make " in line[:5]] == [
         "make venv",
-        "make servers",
         "make lint types",
         "make test",
     ]
+
+
+def test_ci_fails_if_lint_fails_though_the_tests_pass(tmp_path: Path) -> None:
+    """The script itself, with a `make` that only fails for one target."""
+    for folder in (".ci", ".build", "scripts", "bin"):
+        (tmp_path / folder).mkdir()
+    (tmp_path / ".ci" / "run").write_text((ROOT / ".ci" / "run").read_text())
+    (tmp_path / ".ci" / "run").chmod(0o755)
+    for name, body in (
+        ("bin/make", 'echo "ran $1"; [ "$1" != "$FAILING" ]'),
+        ("scripts/install_servers.sh", ""),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    path = f"{tmp_path / 'bin'}:{os.environ['PATH']}"
+    for failing, works in (("", True), ("venv", False), ("lint", False), ("test", False)):
+        ran = subprocess.run(
+            [tmp_path / ".ci" / "run"], env={"PATH": path, "FAILING": failing},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert (ran.returncode == 0) is works, (failing, ran)
+        assert ("ran lint" in ran.stdout) is (failing == "lint")
 
 
 def fixed_example_counts(source: str) -> list[int]:
