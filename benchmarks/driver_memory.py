@@ -1,6 +1,6 @@
 """Memory that Spark jobs take on the driver, by chunk.
 
-    python -m benchmarks.driver_memory [JOB ...] [--counts N ...] [--heap 1g]
+    python -m benchmarks.driver_memory [JOB ...] [--counts N ...] [--heap 1g] [--folder F]
 
 Every line is a process of its own, whose driver has run the same job over few chunks before. Peak
 memory is that of the driver's Python (resident, above what it was before the job), collected is the
@@ -8,8 +8,9 @@ size of what Spark sent to it, at once or partition by partition. With `local[2]
 run in the JVM of the driver and in Python workers: of the JVM only its limit is known (--heap).
 
 Arrays have chunks of one element in two dimensions, so that the rest is as small as can be, and
-repositories are in memory (/dev/shm) where there is such a folder. Jobs over chunk objects (clone,
-pack, garbage collection, verification) have as many objects as chunks: hard links of one file.
+repositories are in memory (/dev/shm) where there is such a folder, or in --folder. Jobs over chunk
+objects (clone, pack, garbage collection, verification) have as many objects as chunks: hard links
+of one file. Ten million need a folder without a limit of inodes (mount -t tmpfs -o nr_inodes=0).
 `df.write` plans and commits in Python processes of Spark's own on the driver. Here all of that is
 done in this one, as the Java side asks for it, and its tasks run in processes of their own; what is
 collected are the messages of the tasks.
@@ -332,22 +333,22 @@ JOBS = {
 
 
 @contextmanager
-def prepared(spark: SparkSession, name: str, count: int) -> Iterator[Job]:
-    home = MEMORY if MEMORY.is_dir() else None
-    with TemporaryDirectory(prefix="frazil-driver-", dir=home) as folder:
+def prepared(spark: SparkSession, name: str, count: int, home: Path = MEMORY) -> Iterator[Job]:
+    place = home if home.is_dir() else None
+    with TemporaryDirectory(prefix="frazil-driver-", dir=place) as folder:
         yield JOBS[name](spark, Path(folder), count)
 
 
-def run_one(name: str, count: int, heap: str) -> Taken:
+def run_one(name: str, count: int, heap: str, home: Path) -> Taken:
     settings = {"spark.driver.memory": heap}
     spark = session(app_name="driver memory", master="local[2]", config=settings)
     few = stored_refs.MOST_COLLECTED if count <= stored_refs.MOST_COLLECTED else 0
     with (
-        prepared(spark, name, min(WARM, count)) as job,
+        prepared(spark, name, min(WARM, count), home) as job,
         patch.object(stored_refs, "MOST_COLLECTED", few),  # in the way of the run that counts
     ):
         job()
-    with prepared(spark, name, count) as job, measured(spark) as taken:
+    with prepared(spark, name, count, home) as job, measured(spark) as taken:
         result = job()
     if isinstance(result, Sent):
         taken.collected_bytes += result.count
@@ -355,11 +356,11 @@ def run_one(name: str, count: int, heap: str) -> Taken:
     return taken
 
 
-def run_apart(name: str, count: int, heap: str) -> Taken | str:
+def run_apart(name: str, count: int, heap: str, home: Path) -> Taken | str:
     """The numbers, or what went wrong."""
     command = [sys.executable, "-m", "benchmarks.driver_memory", "--one", name]
     done = subprocess.run(
-        [*command, "--counts", str(count), "--heap", heap],
+        [*command, "--counts", str(count), "--heap", heap, "--folder", str(home)],
         check=False,
         capture_output=True,
         text=True,
@@ -369,13 +370,13 @@ def run_apart(name: str, count: int, heap: str) -> Taken | str:
     return Taken(**json.loads(done.stdout.splitlines()[-1]))
 
 
-def report(names: list[str], counts: list[int], heap: str) -> None:
+def report(names: list[str], counts: list[int], heap: str, home: Path) -> None:
     print("| job | chunks | time | peak memory added, Python | bytes for each | collected |")
     print("|---|---|---|---|---|---|")
     for name in names:
         last: tuple[int, int] | None = None
         for count in counts:
-            taken = run_apart(name, count, heap)
+            taken = run_apart(name, count, heap, home)
             if isinstance(taken, str):
                 print(f"| {name} | {count:,} | {taken[:120]} |", flush=True)
                 continue
@@ -392,15 +393,16 @@ def main() -> None:
     parser.add_argument("jobs", nargs="*", metavar="JOB", help=", ".join(JOBS))
     parser.add_argument("--counts", nargs="+", type=int, default=list(COUNTS), metavar="N")
     parser.add_argument("--heap", default="1g", help="spark.driver.memory")
+    parser.add_argument("--folder", type=Path, default=MEMORY, help="where repositories are made")
     parser.add_argument("--one", choices=JOBS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if unknown := set(arguments.jobs) - JOBS.keys():
         parser.error(f"unknown jobs: {', '.join(sorted(unknown))}")
     if arguments.one:
         (count,) = arguments.counts
-        print(json.dumps(asdict(run_one(arguments.one, count, arguments.heap))))
+        print(json.dumps(asdict(run_one(arguments.one, count, arguments.heap, arguments.folder))))
     else:
-        report(arguments.jobs or list(JOBS), arguments.counts, arguments.heap)
+        report(arguments.jobs or list(JOBS), arguments.counts, arguments.heap, arguments.folder)
 
 
 if __name__ == "__main__":
