@@ -179,9 +179,12 @@ def _set_chunks(
 
 def _link_objects(folder: Path, names: Sequence[str]) -> None:
     """Makes chunk objects of the first one, which exists."""
-    first, *others = (folder / "chunks" / name for name in names)
-    for other in others:
-        os.link(first, other)
+    chunks = os.open(folder / "chunks", os.O_RDONLY)  # no path for each of ten million names
+    try:
+        for name in names[1:]:
+            os.link(names[0], name, src_dir_fd=chunks, dst_dir_fd=chunks)
+    finally:
+        os.close(chunks)
 
 
 def double(values: Any) -> Any:
