@@ -9,7 +9,16 @@ import pytest
 from tests.servers.s3 import S3Server
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["tutorial", "xarray", "dask", "consistency", "format", "for-icechunk-users", "faq"]
+PAGES = [
+    "tutorial",
+    "concepts",
+    "xarray",
+    "dask",
+    "consistency",
+    "format",
+    "for-icechunk-users",
+    "faq",
+]
 # Where the blocks of other pages run
 ELSEWHERE = {
     "generations", "maintenance", "migration", "rewriting", "verify", "virtual", "virtual-sources",
