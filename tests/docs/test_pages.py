@@ -12,6 +12,9 @@ DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [
     "tutorial",
     "concepts",
+    "netcdf",
+    "chunks",
+    "gallery",
     "xarray",
     "dask",
     "consistency",
