@@ -25,8 +25,8 @@ PAGES = [
 # Where the blocks of other pages run
 ELSEWHERE = {
     "generations", "maintenance", "migration", "rewriting", "verify", "virtual", "virtual-sources",
-    "spark", "spark-catalog", "spark-ingest", "spark-pipelines", "spark-read", "spark-streams",
-    "spark-write", "explorer", "reliability", "security", "performance",
+    "spark", "spark-catalog", "spark-clusters", "spark-ingest", "spark-pipelines", "spark-read",
+    "spark-streams", "spark-write", "explorer", "reliability", "security", "performance",
 }  # fmt: skip
 
 
