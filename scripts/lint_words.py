@@ -22,6 +22,7 @@ PATHS = (
 SUFFIXES = {".py", ".md", ".sh", ".yml", ".yaml"}
 _EXCEPTION = re.compile(r"(?:#|<!--) words: \w")
 _INLINE_CODE = re.compile(r"`[^`\n]*`")
+_OPENING = re.compile(r"# [^\n]*\s+[\W_]*(\w+)")  # the word after a page's title
 _DOCUMENTED = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module
 
 
@@ -34,6 +35,7 @@ class Problem:
 @dataclass(frozen=True, slots=True)
 class WordList:
     docstring_starts: frozenset[str]
+    page_starts: frozenset[str]
     instead: dict[str, str]
     pattern: re.Pattern[str]
 
@@ -44,7 +46,8 @@ def load_words() -> WordList:
     instead: dict[str, str] = listed["instead"]
     any_space = (re.escape(word).replace(r"\ ", r"\s+") for word in instead)
     pattern = re.compile(rf"\b(?:{'|'.join(any_space)})\b", re.IGNORECASE)
-    return WordList(frozenset(listed["docstring_starts"]), instead, pattern)
+    starts = (frozenset(listed[name]) for name in ("docstring_starts", "page_starts"))
+    return WordList(*starts, instead, pattern)
 
 
 def lint_python(source: str) -> list[Problem]:
@@ -59,7 +62,13 @@ def lint_python(source: str) -> list[Problem]:
 def lint_text(source: str) -> list[Problem]:
     """Problems of a page or a script; inline code may quote what it likes."""
     plain = _INLINE_CODE.sub(lambda code: " " * len(code[0]), source)
-    return _without_exceptions(_words(plain, 1), source)
+    return _without_exceptions([*_page_start(plain), *_words(plain, 1)], source)
+
+
+def _page_start(text: str) -> Iterator[Problem]:
+    first = _OPENING.match(text)
+    if first and first[1].lower() in load_words().page_starts:
+        yield Problem(text.count("\n", 0, first.start(1)) + 1, f"page begins with {first[1]!r}")
 
 
 def _docstring_starts(tree: ast.Module) -> Iterator[Problem]:

@@ -2,6 +2,7 @@
 
 import re
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
@@ -18,6 +19,23 @@ def test_there_are_pages() -> None:
 def test_a_link_leads_to_a_file(page: Path) -> None:
     targets = [link["target"] for link in LINK.finditer(page.read_text())]
     assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+def test_drawings_of_the_concepts_fit_light_and_dark_pages_and_are_shown() -> None:
+    shown = re.findall(r"\((images/concepts/[^)]+)\)", (ROOT / "docs" / "concepts.md").read_text())
+    drawings = sorted((ROOT / "docs" / "images" / "concepts").iterdir())
+    assert sorted(ROOT / "docs" / name for name in shown) == drawings
+    for drawing in drawings:
+        text = drawing.read_text()
+        root = ET.fromstring(text)  # noqa: S314 -- our own
+        assert root.find("{*}title") is not None
+        assert root.find("{*}desc") is not None
+        light, _, dark = text.partition("@media (prefers-color-scheme: dark)")
+        classes = {each.get("class") for each in root.iter()} - {None, "name", "code"}
+        for name in classes:
+            assert f".{name} {{" in light, (drawing, name)
+            assert f".{name} {{" in dark, (drawing, name)
+        assert "href" not in text  # asks for nothing
 
 
 def test_contributing_stays_short() -> None:

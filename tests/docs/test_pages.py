@@ -9,12 +9,24 @@ import pytest
 from tests.servers.s3 import S3Server
 
 DOCS = Path(__file__).parents[2] / "docs"
-PAGES = ["tutorial", "xarray", "dask", "consistency", "format", "for-icechunk-users", "faq"]
+PAGES = [
+    "tutorial",
+    "concepts",
+    "netcdf",
+    "chunks",
+    "gallery",
+    "xarray",
+    "dask",
+    "consistency",
+    "format",
+    "for-icechunk-users",
+    "faq",
+]
 # Where the blocks of other pages run
 ELSEWHERE = {
     "generations", "maintenance", "migration", "rewriting", "verify", "virtual", "virtual-sources",
-    "spark", "spark-catalog", "spark-ingest", "spark-pipelines", "spark-read", "spark-streams",
-    "spark-write", "explorer", "reliability", "security", "performance",
+    "spark", "spark-catalog", "spark-clusters", "spark-ingest", "spark-pipelines", "spark-read",
+    "spark-streams", "spark-write", "explorer", "reliability", "security", "performance",
 }  # fmt: skip
 
 

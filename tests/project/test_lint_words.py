@@ -52,6 +52,13 @@ def test_pages_are_linted_but_not_their_inline_code() -> None:
     assert lint_text("quoted: nobody <!-- words: the reference's message -->") == []
 
 
+def test_a_page_does_not_begin_with_a_relative_clause() -> None:
+    (problem,) = lint_text("# Repair\n\n**Who** has a damaged repository.\n")
+    assert (problem.line, problem.text) == (3, "page begins with 'Who'")
+    assert lint_text("# Whose\nAfter this page you know who wrote it. Of these, two.\n") == []
+    assert lint_text("# Repair\nWho has it. <!-- words: quoted -->\n") == []
+
+
 def test_a_problem_comes_with_the_word_to_use() -> None:
     (problem,) = lint_text("as whoever reads it")
     assert "the reader" in problem.text
