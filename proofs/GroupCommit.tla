@@ -29,18 +29,19 @@ CONSTANTS
 Writers == 1..NWriters
 Tickets == Writers
 KeyOf(t) == IF t \in Tickets THEN (t % NKeys) + 1 ELSE 0   \* foreign ones are in conflict with none
-Root == <<0, 0, 0>>
+Root == <<0, 0>>
 Other == 0       \* an entry of the ops log that is not a commit
+Unlimited == 99  \* a page that never overflows here
 
-\* The id of a snapshot: ticket, carrier, and the version that the carrier saw. So every try of every
-\* carrier has ids of its own.
-Id(t, w, version) ==
-    IF Mutant = "all carriers use one id" THEN <<t, 0, 0>> ELSE <<t, w, version>>
+\* A snapshot: its ticket, and the ticket of the parent that its file was computed for. Every try of
+\* every carrier has a random id of its own, so what is in a file never changes. The model need not
+\* tell apart files of equal content.
+Snapshot(t, parent) == IF Mutant = "all carriers use one id" THEN <<t, Other>> ELSE <<t, parent[1]>>
 TicketOf(id) == id[1]
 
 VARIABLES
-    repo,      \* version, branch (ids, oldest first), listed (tickets), log (tickets, oldest first)
-    files,     \* snapshot files: the parent that the content of each was computed for
+    repo,      \* branch (snapshots, oldest first), listed (tickets), log (tickets, oldest first)
+    files,     \* where ids are not unique: the parent that each was last written for
     ticket,    \* of each writer: "no", "staged", "buried"
     receipts,  \* tickets
     chunks,    \* tickets whose chunks exist
@@ -53,6 +54,8 @@ vars == <<repo, files, ticket, receipts, chunks, late, pc, base, logged, read, l
 
 Range(seq) == {seq[i] : i \in DOMAIN seq}
 Tip(r) == r.branch[Len(r.branch)]
+Version == Len(repo.log)    \* every swap adds to the log
+ParentOf(id) == IF Mutant = "all carriers use one id" /\ id \in DOMAIN files THEN files[id] ELSE id[2]
 Staged == {t \in Tickets : ticket[t] = "staged"}
 IsLogged(t) == t \in Range(repo.log)
 
@@ -60,8 +63,8 @@ Answers == {"acknowledged", "withdrawn"}
 IsLive(w) == pc[w] \notin Answers \cup {"begin", "dead", "zombie"}
 
 Init ==
-    /\ repo = [version |-> 0, branch |-> <<Root>>, listed |-> {}, log |-> <<>>]
-    /\ files = (Root :> Root)
+    /\ repo = [branch |-> <<Root>>, listed |-> {}, log |-> <<>>]
+    /\ files = (Root :> Other)
     /\ ticket = [t \in Tickets |-> "no"]
     /\ receipts = {} /\ chunks = {} /\ late = {}
     /\ pc = [w \in Writers |-> "begin"]
@@ -79,24 +82,20 @@ Init ==
 -----------------------------------------------------------------------------
 (* Staging *)
 
-Begin(w) ==
+\* A session begins, writes its chunks and stages its commit. The reply to the put of the ticket may
+\* be lost and the put repeated: one of the two may be on its way for long.
+Stage(w) ==
     /\ pc[w] = "begin"
     /\ base' = [base EXCEPT ![w] = Tip(repo)]
-    /\ logged' = [logged EXCEPT ![w] = Len(repo.log)]
+    /\ logged' = [logged EXCEPT ![w] = IF PageSize = Unlimited THEN 0 ELSE Len(repo.log)]
     /\ chunks' = chunks \cup {w}
-    /\ pc' = [pc EXCEPT ![w] = "ready"]
-    /\ UNCHANGED <<repo, files, ticket, receipts, late, read, list, batch, gc, removed, left>>
-
-\* The reply may be lost and the put repeated: one of the two may be on its way for long.
-Stage(w) ==
-    /\ pc[w] = "ready"
     /\ ticket' = [ticket EXCEPT ![w] = "staged"]
     /\ pc' = [pc EXCEPT ![w] = "waiting"]
     /\ \/ UNCHANGED <<late, left>>
        \/ /\ left.late > 0
           /\ late' = late \cup {w}
           /\ left' = [left EXCEPT !.late = @ - 1]
-    /\ UNCHANGED <<repo, files, receipts, chunks, base, logged, read, list, batch, gc, removed>>
+    /\ UNCHANGED <<repo, files, receipts, read, list, batch, gc, removed>>
 
 LatePut(t) ==
     /\ t \in late
@@ -122,15 +121,15 @@ Look(w) ==
     /\ IF \/ IsLogged(w) /\ Mutant # "own commit is not recognised"
           \/ pc[w] = "refused" /\ Mutant = "every refusal is taken for a lost reply"
        THEN /\ pc' = [pc EXCEPT ![w] =
-                  IF pc[w] = "refused" /\ \E i \in DOMAIN batch[w] : batch[w][i] \in Range(repo.branch)
+                  IF pc[w] = "refused" /\ Range(batch[w]) \subseteq Range(repo.branch)
                   THEN "carried" ELSE "acknowledged"]
-            /\ UNCHANGED <<read, list>>
-       ELSE /\ read' = [read EXCEPT ![w] = repo.version]
+            /\ UNCHANGED <<read, list, batch>>
+       ELSE /\ read' = [read EXCEPT ![w] = Version]
+            /\ batch' = [batch EXCEPT ![w] = <<>>]
             /\ list' = [list EXCEPT ![w] =
                   IF Mutant = "tickets are listed before the entry point is read" THEN Staged ELSE {}]
             /\ pc' = [pc EXCEPT ![w] = "looking"]
-    /\ UNCHANGED <<repo, files, ticket, receipts, chunks, late, base, logged, batch, gc, removed,
-                   left>>
+    /\ UNCHANGED <<repo, files, ticket, receipts, chunks, late, base, logged, gc, removed, left>>
 
 \* The page of the ops log in `repo` has every entry since the ticket was staged.
 PageReaches(t) == Len(repo.log) <= logged[t] + PageSize
@@ -153,49 +152,48 @@ Fits(t, w, chain) ==
             (\E j \in 1..(i - 1) : chain[j] = base[t]) => KeyOf(TicketOf(chain[i])) # KeyOf(t)
 
 \* The chain after the tickets of a set were tried in order, oldest first.
-RECURSIVE Extend(_, _, _, _)
-Extend(chain, tickets, w, version) ==
+RECURSIVE Extend(_, _, _)
+Extend(chain, tickets, w) ==
     IF tickets = {} THEN chain
     ELSE LET t == CHOOSE x \in tickets : \A y \in tickets : x <= y
-             next == IF Fits(t, w, chain) THEN Append(chain, Id(t, w, version)) ELSE chain
-         IN Extend(next, tickets \ {t}, w, version)
+             next == IF Fits(t, w, chain)
+                     THEN Append(chain, Snapshot(t, chain[Len(chain)])) ELSE chain
+         IN Extend(next, tickets \ {t}, w)
 
 \* Lists and reads tickets, writes the snapshot of each on top of the one before, sends the swap.
 Gather(w) ==
     /\ pc[w] = "looking"
     /\ LET early == Mutant = "tickets are listed before the entry point is read"
            tickets == (IF early THEN list[w] ELSE Staged) \cup {w}
-           version == IF early THEN repo.version ELSE read[w]
-           chain == Extend(repo.branch, tickets, w, version)
+           chain == Extend(repo.branch, tickets, w)
            mine == SubSeq(chain, Len(repo.branch) + 1, Len(chain))
-           written == [i \in DOMAIN mine |-> chain[Len(repo.branch) + i - 1]]
-           carries == w \in {TicketOf(mine[i]) : i \in DOMAIN mine}
-       IN IF carries
+           carried == {TicketOf(id) : id \in Range(mine)}
+       IN IF w \in carried
           THEN /\ pc' = [pc EXCEPT ![w] = "sent"]
                /\ batch' = [batch EXCEPT ![w] = mine]
-               /\ read' = [read EXCEPT ![w] = version]
-               /\ files' = [id \in DOMAIN files \cup Range(mine) |->
-                              IF id \in Range(mine)
-                              THEN written[CHOOSE i \in DOMAIN mine : mine[i] = id]
-                              ELSE files[id]]
+               /\ read' = [read EXCEPT ![w] = IF early THEN Version ELSE @]
+               /\ files' = IF Mutant = "all carriers use one id"
+                           THEN [id \in Range(mine) |-> TicketOf(chain[(CHOOSE i \in DOMAIN chain :
+                                                                         chain[i] = id) - 1])] @@ files
+                           ELSE files
                /\ receipts' = IF Mutant = "receipts are written before the swap"
-                              THEN receipts \cup {TicketOf(mine[i]) : i \in DOMAIN mine}
-                              ELSE receipts
+                              THEN receipts \cup carried ELSE receipts
           ELSE /\ pc' = [pc EXCEPT ![w] = "giving up"]
                /\ UNCHANGED <<batch, files, receipts, read>>
-    /\ UNCHANGED <<repo, ticket, chunks, late, base, logged, list, gc, removed, left>>
+    /\ list' = [list EXCEPT ![w] = {}]
+    /\ UNCHANGED <<repo, ticket, chunks, late, base, logged, gc, removed, left>>
 
 Arrive(w) ==
     /\ pc[w] \in {"sent", "zombie"}
-    /\ LET fits == repo.version = read[w] \/ Mutant = "put without a condition"
+    /\ LET fits == Version = read[w] \/ Mutant = "put without a condition"
            stem == IF Mutant = "put without a condition"
                    THEN SubSeq(repo.branch, 1, CHOOSE i \in DOMAIN repo.branch :
-                                                  repo.branch[i] = files[batch[w][1]])
+                                                  TicketOf(repo.branch[i]) = ParentOf(batch[w][1]))
                    ELSE repo.branch
            tickets == [i \in DOMAIN batch[w] |-> TicketOf(batch[w][i])]
        IN /\ repo' = IF fits
-                     THEN [version |-> repo.version + 1, branch |-> stem \o batch[w],
-                           listed |-> repo.listed \cup Range(tickets), log |-> repo.log \o tickets]
+                     THEN [branch |-> stem \o batch[w], listed |-> repo.listed \cup Range(tickets),
+                           log |-> repo.log \o tickets]
                      ELSE repo
           /\ \/ /\ fits /\ pc[w] = "sent"
                 /\ pc' = [pc EXCEPT ![w] = "carried"]
@@ -206,8 +204,8 @@ Arrive(w) ==
              \/ /\ ~fits \/ pc[w] = "zombie"
                 /\ pc' = [pc EXCEPT ![w] = IF @ = "zombie" THEN "dead" ELSE "refused"]
                 /\ left' = left
-    /\ UNCHANGED <<files, ticket, receipts, chunks, late, base, logged, read, list, batch, gc,
-                   removed>>
+    /\ read' = [read EXCEPT ![w] = 0]
+    /\ UNCHANGED <<files, ticket, receipts, chunks, late, base, logged, list, batch, gc, removed>>
 
 \* Hints for the others, and tidying up. Nothing depends on it.
 Finish(w) ==
@@ -217,7 +215,8 @@ Finish(w) ==
           /\ ticket' = [t \in Tickets |->
                 IF t \in tickets /\ ticket[t] = "staged" THEN "no" ELSE ticket[t]]
     /\ pc' = [pc EXCEPT ![w] = "acknowledged"]
-    /\ UNCHANGED <<repo, files, chunks, late, base, logged, read, list, batch, gc, removed, left>>
+    /\ batch' = [batch EXCEPT ![w] = <<>>]
+    /\ UNCHANGED <<repo, files, chunks, late, base, logged, read, list, gc, removed, left>>
 
 -----------------------------------------------------------------------------
 (* Giving up: by wish, or because the commit cannot be put on top of the tip *)
@@ -232,7 +231,7 @@ GiveUp(w) ==
        \/ /\ pc[w] = "waiting" /\ left.withdrawals > 0
           /\ left' = [left EXCEPT !.withdrawals = @ - 1]
     /\ IF Mutant = "the fence is set before the ticket is buried"
-       THEN read' = [read EXCEPT ![w] = repo.version] /\ UNCHANGED ticket
+       THEN read' = [read EXCEPT ![w] = Version] /\ UNCHANGED ticket
        ELSE Bury(w)
     /\ pc' = [pc EXCEPT ![w] = "fence"]
     /\ UNCHANGED <<repo, files, receipts, chunks, late, base, logged, list, batch, gc, removed>>
@@ -241,7 +240,7 @@ SetFence(w) ==
     /\ pc[w] = "fence"
     /\ IF Mutant = "the fence is set before the ticket is buried"
        THEN Bury(w)
-       ELSE read' = [read EXCEPT ![w] = repo.version] /\ UNCHANGED ticket
+       ELSE read' = [read EXCEPT ![w] = Version] /\ UNCHANGED ticket
     /\ pc' = [pc EXCEPT ![w] = "fencing"]
     /\ UNCHANGED <<repo, files, receipts, chunks, late, base, logged, list, batch, gc, removed,
                    left>>
@@ -251,21 +250,24 @@ SetFence(w) ==
 Decide(w) ==
     /\ pc[w] = "fencing"
     /\ pc' = [pc EXCEPT ![w] = IF IsLogged(w) THEN "acknowledged" ELSE "withdrawn"]
-    /\ IF repo.version # read[w] \/ IsLogged(w) \/ Mutant = "a withdrawal without a fence"
+    /\ IF Version # read[w] \/ IsLogged(w) \/ Mutant = "a withdrawal without a fence"
        THEN UNCHANGED repo
-       ELSE repo' = [repo EXCEPT !.version = @ + 1, !.log = Append(@, Other)]
-    /\ UNCHANGED <<files, ticket, receipts, chunks, late, base, logged, read, list, batch, gc,
-                   removed, left>>
+       ELSE repo' = [repo EXCEPT !.log = Append(@, Other)]
+    /\ read' = [read EXCEPT ![w] = 0]
+    /\ UNCHANGED <<files, ticket, receipts, chunks, late, base, logged, list, batch, gc, removed,
+                   left>>
 
 Crash(w) ==
     /\ left.crashes > 0 /\ IsLive(w)
     /\ pc' = [pc EXCEPT ![w] = IF @ = "sent" THEN "zombie" ELSE "dead"]
+    /\ read' = [read EXCEPT ![w] = IF pc[w] = "sent" THEN @ ELSE 0]
+    /\ batch' = [batch EXCEPT ![w] = IF pc[w] = "sent" THEN @ ELSE <<>>]
+    /\ list' = [list EXCEPT ![w] = {}]
     /\ left' = [left EXCEPT !.crashes = @ - 1]
-    /\ UNCHANGED <<repo, files, ticket, receipts, chunks, late, base, logged, read, list, batch, gc,
-                   removed>>
+    /\ UNCHANGED <<repo, files, ticket, receipts, chunks, late, base, logged, gc, removed>>
 
 Write(w) ==
-    \/ Begin(w) \/ Stage(w) \/ LatePut(w) \/ Receive(w) \/ Look(w) \/ Gather(w) \/ Arrive(w)
+    \/ Stage(w) \/ LatePut(w) \/ Receive(w) \/ Look(w) \/ Gather(w) \/ Arrive(w)
     \/ Finish(w) \/ GiveUp(w) \/ SetFence(w) \/ Decide(w) \/ Crash(w)
 
 -----------------------------------------------------------------------------
@@ -273,19 +275,18 @@ Write(w) ==
 
 ForeignCommit ==
     /\ left.foreign > 0
-    /\ LET id == <<100 + left.foreign, 0, 0>>
-       IN /\ repo' = [version |-> repo.version + 1, branch |-> Append(repo.branch, id),
-                      listed |-> repo.listed \cup {id[1]}, log |-> Append(repo.log, id[1])]
-          /\ files' = files @@ (id :> Tip(repo))
+    /\ LET id == <<100 + left.foreign, TicketOf(Tip(repo))>>
+       IN repo' = [branch |-> Append(repo.branch, id), listed |-> repo.listed \cup {id[1]},
+                   log |-> Append(repo.log, id[1])]
     /\ left' = [left EXCEPT !.foreign = @ - 1]
-    /\ UNCHANGED <<ticket, receipts, chunks, late, pc, base, logged, read, list, batch, gc, removed>>
+    /\ UNCHANGED <<files, ticket, receipts, chunks, late, pc, base, logged, read, list, batch, gc,
+                   removed>>
 
 \* Also what remains of a branch that is deleted and created again somewhere in its history.
 Reset ==
     /\ left.resets > 0
     /\ \E i \in 1..(Len(repo.branch) - 1) :
-        /\ repo' = [repo EXCEPT !.version = @ + 1, !.branch = SubSeq(@, 1, i),
-                                !.log = Append(@, Other)]
+        /\ repo' = [repo EXCEPT !.branch = SubSeq(@, 1, i), !.log = Append(@, Other)]
         /\ removed' = removed \cup {TicketOf(repo.branch[j]) : j \in (i + 1)..Len(repo.branch)}
     /\ left' = [left EXCEPT !.resets = @ - 1]
     /\ UNCHANGED <<files, ticket, receipts, chunks, late, pc, base, logged, read, list, batch, gc>>
@@ -294,7 +295,7 @@ Reset ==
 Expire ==
     /\ left.expiries > 0
     /\ \E t \in repo.listed \ {TicketOf(Tip(repo))} :
-        /\ repo' = [repo EXCEPT !.version = @ + 1, !.listed = @ \ {t}, !.log = Append(@, Other)]
+        /\ repo' = [repo EXCEPT !.listed = @ \ {t}, !.log = Append(@, Other)]
         /\ removed' = removed \cup {t}
     /\ left' = [left EXCEPT !.expiries = @ - 1]
     /\ UNCHANGED <<files, ticket, receipts, chunks, late, pc, base, logged, read, list, batch, gc>>
@@ -317,7 +318,7 @@ Drop ==
     /\ gc.pc = "planned"
     /\ LET reachable == {TicketOf(id) : id \in Range(repo.branch)}
        IN gc' = [pc |-> "delete", garbage |-> gc.garbage \ (reachable \cap repo.listed)]
-    /\ repo' = [repo EXCEPT !.version = @ + 1, !.log = Append(@, Other)]
+    /\ repo' = [repo EXCEPT !.log = Append(@, Other)]
     /\ UNCHANGED <<files, ticket, receipts, chunks, late, pc, base, logged, read, list, batch,
                    removed, left>>
 
@@ -364,7 +365,8 @@ WithdrawnIsNeverCarried == \A w \in Writers : pc[w] = "withdrawn" => Times(w) = 
 ReceiptIsTrue == \A t \in receipts : Times(t) >= 1
 
 \* A snapshot file has the content that its place in history demands.
-FilesFitHistory == \A i \in 2..Len(repo.branch) : files[repo.branch[i]] = repo.branch[i - 1]
+FilesFitHistory ==
+    \A i \in 2..Len(repo.branch) : ParentOf(repo.branch[i]) = TicketOf(repo.branch[i - 1])
 
 \* No commit is on top of one of the same key that its session has not seen.
 NoChangeIsDropped ==
