@@ -10,8 +10,9 @@
 (*             the tip that are not in the ops log, whose base is in the   *)
 (*             ancestry and that conflict with nothing; one swap           *)
 (*   receipt   a hint for the owner of a ticket, after the swap            *)
-(*   give up   bury the ticket under a tombstone, THEN see `repo` change   *)
-(*             once (or change it), and only then believe the ops log      *)
+(*   give up   bury the ticket under a tombstone, THEN read `repo`; if the *)
+(*             ticket fits there, see `repo` change once (or change it);   *)
+(*             only then believe the ops log                               *)
 (*                                                                         *)
 (* Foreign writers know nothing of tickets: they swap `repo`.              *)
 (* A process may die before any of its steps; a swap or a put of a ticket  *)
@@ -143,13 +144,18 @@ WasCarried(t) ==
       [] Mutant = "the page of the ops log is taken for the whole" -> InPage(t)
       [] OTHER -> InPage(t) \/ ~PageReaches(t)
 
-\* May ticket t be put on top of `chain`? The owner itself follows all pages of the ops log.
-Fits(t, w, chain) ==
-    /\ IF t = w THEN Mutant = "own commit is not recognised" \/ ~IsLogged(t) ELSE ~WasCarried(t)
+\* The base is in the chain, and there is no conflict with what came since. What does not agree with
+\* a chain does not agree with a longer one.
+Agrees(t, chain) ==
     /\ base[t] \in Range(chain)
     /\ \/ Mutant = "conflicts are not looked for"
        \/ \A i \in DOMAIN chain :
             (\E j \in 1..(i - 1) : chain[j] = base[t]) => KeyOf(TicketOf(chain[i])) # KeyOf(t)
+
+\* May ticket t be put on top of `chain`? The owner itself follows all pages of the ops log.
+Fits(t, w, chain) ==
+    /\ IF t = w THEN Mutant = "own commit is not recognised" \/ ~IsLogged(t) ELSE ~WasCarried(t)
+    /\ Agrees(t, chain)
 
 \* The chain after the tickets of a set were tried in order, oldest first.
 RECURSIVE Extend(_, _, _)
@@ -212,8 +218,7 @@ Finish(w) ==
     /\ pc[w] = "carried"
     /\ LET tickets == {TicketOf(batch[w][i]) : i \in DOMAIN batch[w]}
        IN /\ receipts' = receipts \cup tickets
-          /\ ticket' = [t \in Tickets |->
-                IF t \in tickets /\ ticket[t] = "staged" THEN "no" ELSE ticket[t]]
+          /\ ticket' = [t \in Tickets |-> IF t \in tickets THEN "no" ELSE ticket[t]]
     /\ pc' = [pc EXCEPT ![w] = "acknowledged"]
     /\ batch' = [batch EXCEPT ![w] = <<>>]
     /\ UNCHANGED <<repo, files, chunks, late, base, logged, read, list, gc, removed, left>>
@@ -226,6 +231,8 @@ Bury(w) ==
             IF Mutant = "a withdrawn ticket is deleted, not buried" THEN "no" ELSE "buried"]
     /\ UNCHANGED read
 
+Answer(w) == IF IsLogged(w) THEN "acknowledged" ELSE "withdrawn"
+
 GiveUp(w) ==
     /\ \/ pc[w] = "giving up" /\ UNCHANGED left
        \/ /\ pc[w] = "waiting" /\ left.withdrawals > 0
@@ -233,15 +240,22 @@ GiveUp(w) ==
     /\ IF Mutant = "the fence is set before the ticket is buried"
        THEN read' = [read EXCEPT ![w] = Version] /\ UNCHANGED ticket
        ELSE Bury(w)
-    /\ pc' = [pc EXCEPT ![w] = "fence"]
+    /\ pc' = [pc EXCEPT ![w] =
+            IF pc[w] = "giving up" /\ Mutant = "what did not fit before it was buried needs no fence"
+            THEN Answer(w) ELSE "fence"]
     /\ UNCHANGED <<repo, files, receipts, chunks, late, base, logged, list, batch, gc, removed>>
 
+\* Reads `repo`. If the ticket does not fit there, no swap computed from this version carries it.
 SetFence(w) ==
     /\ pc[w] = "fence"
     /\ IF Mutant = "the fence is set before the ticket is buried"
-       THEN Bury(w)
-       ELSE read' = [read EXCEPT ![w] = Version] /\ UNCHANGED ticket
-    /\ pc' = [pc EXCEPT ![w] = "fencing"]
+       THEN Bury(w) /\ pc' = [pc EXCEPT ![w] = "fencing"]
+       ELSE /\ UNCHANGED ticket
+            /\ IF Agrees(w, repo.branch)
+               THEN /\ read' = [read EXCEPT ![w] = Version]
+                    /\ pc' = [pc EXCEPT ![w] = "fencing"]
+               ELSE /\ pc' = [pc EXCEPT ![w] = Answer(w)]
+                    /\ UNCHANGED read
     /\ UNCHANGED <<repo, files, receipts, chunks, late, base, logged, list, batch, gc, removed,
                    left>>
 
@@ -249,7 +263,7 @@ SetFence(w) ==
 \* buried. If no one changes it, the writer does, with an entry that changes nothing.
 Decide(w) ==
     /\ pc[w] = "fencing"
-    /\ pc' = [pc EXCEPT ![w] = IF IsLogged(w) THEN "acknowledged" ELSE "withdrawn"]
+    /\ pc' = [pc EXCEPT ![w] = Answer(w)]
     /\ IF Version # read[w] \/ IsLogged(w) \/ Mutant = "a withdrawal without a fence"
        THEN UNCHANGED repo
        ELSE repo' = [repo EXCEPT !.log = Append(@, Other)]

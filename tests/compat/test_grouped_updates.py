@@ -6,6 +6,7 @@ is the newest. Both engines must read the log whole, and go on from it with page
 
 import random
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -103,3 +104,17 @@ def test_entries_that_all_cite_the_one_backup_would_be_lost(tmp_path: Path) -> N
         for engine in (OURS, REFERENCE):
             lost[engine.name] += (number + 6) - len(log_of(engine, tmp_path))
     assert min(lost.values()) > 0
+
+
+def test_the_reference_leaves_staged_objects_alone(tmp_path: Path) -> None:
+    """They are below a prefix that the specification does not have."""
+    OURS.create(tmp_path)
+    store = LocalStore(tmp_path)
+    store.put("staged/main/1.TICKET", b"changes")
+    repo = REFERENCE.open(tmp_path)
+    repo.writable_session("main").commit("one", allow_empty=True)
+    late = datetime.now(UTC) + timedelta(days=1)
+    repo.expire_snapshots(late)
+    repo.garbage_collect(late)
+    assert store.get("staged/main/1.TICKET").data == b"changes"
+    assert messages_of(OURS, tmp_path) == messages_of(REFERENCE, tmp_path)
