@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # Where it is set, each of the many processes of Spark would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
-.PHONY: help venv servers constraints demo test test-long test-strict compat spark spark-matrix lowest test-versions soak fuzz check lint types format audit bench bench-peers bench-spark reliability docs cli-docs parity clean
+.PHONY: help venv servers constraints demo test test-long test-strict compat spark spark-matrix lowest test-versions soak fuzz prove check lint types format audit bench bench-peers bench-spark reliability docs cli-docs parity clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -74,6 +74,9 @@ soak: $(READY)test ## ten minutes of 8 writers, 8 readers, garbage collection an
 
 fuzz: $(READY)test ## damaged input for every decoder, guided by coverage: ARGS='--seconds 600'
 	$(BIN)/python -m tests.fuzz.run $(ARGS)
+
+prove: $(READY)test ## check the models of the commit protocol (proofs/) in every state, and that planted bugs are found; minutes
+	$(BIN)/python -m scripts.prove $(ARGS)
 
 ##@ Check
 check: lint types test ## everything that CI runs

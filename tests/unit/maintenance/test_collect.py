@@ -1,7 +1,7 @@
 """Collecting garbage: failures, races, and what frazil adds to the reference."""
 
 import csv
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Buffer, Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from pathlib import Path
@@ -15,7 +15,7 @@ from pyarrow import parquet
 
 import frazil
 from frazil.clock import from_datetime, to_datetime
-from frazil.errors import StorageError
+from frazil.errors import PreconditionFailedError, StorageError
 from frazil.ids import ChunkId
 from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.gc import STAGING, GCRequest, collect_garbage, plan_gc
@@ -31,7 +31,7 @@ from frazil.maintenance.inventory import (
 from frazil.maintenance.migration_journal import write_journal
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import ObjectInfo, ObjectStore
+from frazil.objectstore.protocol import ALWAYS, ObjectInfo, ObjectStore, Precondition
 from frazil.objectstore.wrappers import Verb
 from frazil.spark.pipelines.rechunk import PREFIX
 from frazil.testing.hooked_store import HookedStore
@@ -100,6 +100,55 @@ def test_incrementally_the_same_goes_without_listing_chunks(version: int) -> Non
     assert "chunks/1CECHNKREP0F1RSTCMT0" in kept.keys("chunks/")
     orphans = kept.repository.garbage_collect(kept.later(days=1))
     assert (orphans.chunks_deleted, orphans.snapshots_deleted) == (1, 0)
+
+
+class Delaying(MemoryStore):
+    """Delays the swap of a writer that dies: the request is on its way, and arrives later."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.delays, self.sent = False, list[Callable[[], object]]()
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        if self.delays and key == "repo":
+            content = bytes(data)
+            self.sent.append(lambda: MemoryStore.put(self, key, content, when=when))
+            raise StorageError("the process was killed")
+        return super().put(key, data, when=when)
+
+
+@pytest.mark.parametrize("arrives_first", [True, False])
+def test_a_late_swap_of_a_dead_writer_never_refers_to_what_was_collected(
+    *, arrives_first: bool
+) -> None:
+    """A collection swaps even if it drops no snapshot: the late request then fails.
+
+    proofs/Commit.tla has the bug "collection does not swap".
+    """
+    store = Delaying()
+    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=0)
+    repo = frazil.Repository.create(frazil.Storage(store), config=config)
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=4, chunks=1, dtype="i4")[:] = 7
+    store.delays = True
+    with pytest.raises(StorageError):
+        session.commit("died while it swapped")
+    store.delays = False
+    (arrive,) = store.sent
+    if arrives_first:
+        arrive()
+    engine, executor = repo.engine, ThreadExecutor(repo.engine.files)
+    request = GCRequest(cutoff_us=engine.clock() + SECOND_US)
+    plan = plan_gc(engine, request, executor)
+    assert len(plan.dropped) == 0
+    collect_garbage(engine, plan, executor)
+    if arrives_first:
+        values = zarr.open_array(repo.readonly_session("main").store, path="a", mode="r")[:]
+        assert np.asarray(values).tolist() == [7, 7, 7, 7]
+    else:
+        with pytest.raises(PreconditionFailedError):
+            arrive()
+        assert list(store.list("chunks/")) == []
 
 
 def test_what_is_as_young_as_the_cutoff_stays() -> None:
