@@ -20,7 +20,8 @@ from frazil.paths import NodePath
 from frazil.web.explored import Explored, Memory
 from frazil.web.http import Asked
 from frazil.web.images import SCALES, encode_png, ordered_colours, paint, scale
-from frazil.web.previews import Budget, Grid, parse_grid, plan_slice, preview, touched_chunks
+from frazil.web.previews import preview
+from frazil.web.slices import Budget, Grid, parse_grid, plan_slice, touched_chunks
 from tests.examples_count import scaled
 from tests.unit.spark.cf_cases import Encoded, encodings
 
@@ -183,7 +184,7 @@ def test_previews_and_the_command_line_decode_as_xarray_does(
         if case.is_time:
             apart = np.abs((printed - expected)[valid].astype(np.int64))
             assert apart.max(initial=0) <= 1
-            texts = [np.datetime64(text) for text in np.array(found.texts)[valid]]
+            texts = [np.datetime64(text, "us") for text in np.array(found.texts)[valid]]
             assert texts == printed[valid].tolist()
         else:
             numbers = found.values  # noqa: PD011  # not of pandas

@@ -21,12 +21,13 @@ from frazil.web import (
 from frazil.web import (
     trees as searching,
 )
+from frazil.web.axes import UNREADABLE
 from frazil.web.chunk_changes import chunk_changes
 from frazil.web.chunk_maps import chunk_map
 from frazil.web.chunk_tables import chunk_facts, chunk_sums
 from frazil.web.explored import DEFAULT, Explored
 from frazil.web.http import Asked, json_answer, png_answer
-from frazil.web.previews import UNREADABLE, preview
+from frazil.web.previews import preview
 from frazil.web.trees import metadata_change
 
 type Endpoint = Callable[[Explored, Asked], Response]
@@ -92,6 +93,12 @@ def preview_picture(explored: Explored, asked: Asked) -> Response:
     return png_answer(preview(explored, snapshot, asked.path(), asked).png(asked))
 
 
+def preview_numbers(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    data = preview(explored, snapshot, asked.path(), asked).binary(asked)
+    return Response(data, media_type="application/octet-stream")
+
+
 def diff(explored: Explored, asked: Asked) -> Response:
     start, end = (explored.snapshot(asked.text(name)) for name in ("from", "to"))
     return json_answer(differences.difference(explored, start, end))
@@ -139,6 +146,7 @@ ENDPOINTS: dict[str, Endpoint] = {
     "chunk-map.png": chunk_map_picture,
     "preview": preview_facts,
     "preview.png": preview_picture,
+    "preview.bin": preview_numbers,
     "diff": diff,
     "diff/chunks": diff_chunks,
     "diff/metadata": diff_metadata,

@@ -59,6 +59,11 @@ class MapView:
             slots[-1] -= np.diff(np.maximum(_edges(c1 - c0, self.width) + c0, used))
         return slots
 
+    @property
+    def padding(self) -> int:
+        """Cells at the end of the last row that stand for no chunk: a map that is wrapped."""
+        return int((self.slots()[-1:] == 0).sum()) if self.axes is None else 0
+
     def cells(self, index: npt.NDArray[np.uint32]) -> tuple[Ints, Ints]:
         """Rows of `index`, (n, ndim), that are shown, and the cell of each."""
         shown = np.ones(len(index), np.bool_)
@@ -179,6 +184,7 @@ _SCALES = {
     "grey": "000000 ffffff",
 }
 SCALES = tuple(_SCALES)
+DIVERGING = "balance"
 KIND_COLOURS = {
     ChunkKind.MISSING: "00000000",
     ChunkKind.INLINE: "e6a117ff",

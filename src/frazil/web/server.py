@@ -24,10 +24,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from frazil.api.repository import Repository
 from frazil.engine.repository import Repository as Engine
-from frazil.errors import NotFoundError
 from frazil.web.endpoints import ENDPOINTS, Endpoint
 from frazil.web.explored import Explored
-from frazil.web.http import Asked, error_answer, json_answer
+from frazil.web.http import Asked, error_answer, json_answer, page_answer
 
 # Access control: permitted hosts and requests, and headers for browsers.
 #
@@ -55,6 +54,7 @@ HEADERS = {
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 METHODS = ("GET", "HEAD")
 API = "/api/"
+REPOSITORIES = "repo"  # first part of the path of one repository among several
 _OWN_SITE = ("same-origin", "none")  # of Sec-Fetch-Site; none: typed, or a bookmark
 
 
@@ -87,17 +87,15 @@ class Guard:
         headers = Headers(scope=scope)
         if not self._is_ours(headers.get("host", "")):
             text = "this server does not go by that name (frazil serve --allow-host)"
-            return json_answer({"error": text, "kind": "host"}, HTTPStatus.MISDIRECTED_REQUEST)
+            return _refuse(scope, text, "host", HTTPStatus.MISDIRECTED_REQUEST)
         if scope["method"] not in METHODS:
-            answer = json_answer(
-                {"error": "the explorer only reads", "kind": "method"},
-                HTTPStatus.METHOD_NOT_ALLOWED,
-            )
+            text = "the explorer only reads"
+            answer = _refuse(scope, text, "method", HTTPStatus.METHOD_NOT_ALLOWED)
             answer.headers["Allow"] = ", ".join(METHODS)
             return answer
-        if scope["path"].startswith(API) and _is_from_elsewhere(headers):
+        if is_api(scope["path"]) and _is_from_elsewhere(headers):
             text = "pages of other sites may not ask this server for data"
-            return json_answer({"error": text, "kind": "origin"}, HTTPStatus.FORBIDDEN)
+            return _refuse(scope, text, "origin", HTTPStatus.FORBIDDEN)
         return None
 
     def _is_ours(self, header: str) -> bool:
@@ -109,6 +107,20 @@ class Guard:
         except ValueError:
             return False
         return self._any_address
+
+
+def is_api(path: str) -> bool:
+    """True for requests for data, of the only repository or of one among several."""
+    parts = path.split("/", 4)
+    return path.startswith(API) or (parts[1] == REPOSITORIES and parts[3:4] == ["api"])
+
+
+def _refuse(scope: Scope, message: str, kind: str, status: HTTPStatus) -> Response:
+    """A page for browsers that ask for one, else JSON."""
+    accepts = Headers(scope=scope).get("accept", "")
+    if "text/html" in accepts and not is_api(scope["path"]):
+        return page_answer(message, status)
+    return json_answer({"error": message, "kind": kind}, status)
 
 
 def _is_from_elsewhere(headers: Headers) -> bool:
@@ -187,7 +199,8 @@ async def _file(data: bytes, media_type: str, request: Request) -> Response:
 
 async def _not_found(request: Request, error: Exception) -> Response:
     del error
-    return error_answer(NotFoundError(f"there is nothing at {request.url.path}"))
+    path = request.url.path
+    return _refuse(request.scope, f"there is nothing at {path}", "not-found", HTTPStatus.NOT_FOUND)
 
 
 def _api_route(explored: Explored, path: str, endpoint: Endpoint) -> Route:
