@@ -55,6 +55,10 @@ def make(path: Path) -> None:
         "latitude", shape=(DOWN,), dtype="f8", dimension_names=["latitude"]
     )
     latitude[:] = np.linspace(90, -90, DOWN)
+    longitude = group.create_array(
+        "longitude", shape=(ACROSS,), dtype="f8", dimension_names=["longitude"]
+    )
+    longitude[:] = np.arange(ACROSS)
     days = group.create_array(
         "time",
         shape=(TIMES,),

@@ -32,6 +32,9 @@ from frazil.web.trees import path_before
 from frazil.zarrstore.arrays import open_array
 
 BUDGET = Budget()
+THUMBNAIL = Budget(
+    pixels=192, chunks=64, stored_bytes=4 * 2**20, decoded_bytes=64 * 2**20, exact_bytes=2**20
+)
 _MAX_TEXTS = 200  # values that are shown as such
 _MAX_LETTERS = 200  # of each
 _FLIPS = {
@@ -119,7 +122,8 @@ class Preview:
             DIVERGING if is_signed or self.is_difference else SCALES[0]
         )
         if name == DIVERGING and (low < 0 < high or self.is_difference):
-            low, high = -max(abs(low), abs(high)), max(abs(low), abs(high))
+            most = max(abs(low), abs(high))
+            low, high = 0.0 - most, most
         wanted = asked.decimal("low"), asked.decimal("high")
         return (
             name,
@@ -251,7 +255,7 @@ def preview(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Ask
     """
     start = asked.values.get("from") or None
     before = None if start is None else explored.snapshot(start)
-    wishes = tuple(asked.values.get(name, "") for name in ("axes", "slice_at", "region"))
+    wishes = tuple(asked.values.get(name, "") for name in ("axes", "slice_at", "region", "size"))
     make = partial(_make, explored, snapshot, path, asked, before)
     return explored.recall(("preview", snapshot, path, before, wishes), make)
 
@@ -282,9 +286,9 @@ class _Array:
             explored, snapshot, path, grid, chunks, array.dtype, attributes, plan_decoding(array)
         )
 
-    def is_affordable(self, positions: Sequence[Ints]) -> bool:
+    def is_affordable(self, positions: Sequence[Ints], budget: Budget) -> bool:
         item, stored = max(self.dtype.itemsize, 1), partial(_stored_bytes, self.chunks)
-        return is_affordable(self.grid, positions, item, stored, BUDGET)
+        return is_affordable(self.grid, positions, item, stored, budget)
 
     def read(self, plan: SlicePlan, positions: tuple[Ints, ...]) -> "_Slice":
         stored = read_values(
@@ -351,8 +355,9 @@ def _make(
         other = _Array.open(explored, before, path_before(explored, before, snapshot, path))
     axes = axes_of(explored, snapshot, path)
     shape = array.grid.shape if other is None else _common_shape(array, other)
-    plan = _plan(asked, array, axes, shape)
-    shown, statistics = _read_slice(array, other, plan)
+    budget = THUMBNAIL if asked.values.get("size") == "small" else BUDGET
+    plan = _plan(asked, array, axes, shape, budget)
+    shown, statistics = _read_slice(array, other, plan, budget)
     touched = touched_chunks(array.grid, plan.positions)
     return Preview(
         plan=plan,
@@ -381,14 +386,16 @@ def _common_shape(array: _Array, other: _Array) -> tuple[int, ...]:
     return tuple(min(pair) for pair in pairs)
 
 
-def _read_slice(array: _Array, other: _Array | None, plan: SlicePlan) -> tuple[_Slice, Statistics]:
+def _read_slice(
+    array: _Array, other: _Array | None, plan: SlicePlan, budget: Budget
+) -> tuple[_Slice, Statistics]:
     """Reads the whole slice for its statistics if that is cheap, and what is shown of it."""
     whole = whole_positions(array.grid, plan)
     items = int(np.prod([len(each) for each in whole], dtype=np.float64))
     is_thinned = max(plan.steps) > 1
     is_exact = not is_thinned or (
-        items * max(array.dtype.itemsize, 8) <= BUDGET.exact_bytes
-        and all(each.is_affordable(whole) for each in (array, other) if each is not None)
+        items * max(array.dtype.itemsize, 8) <= budget.exact_bytes
+        and all(each.is_affordable(whole, budget) for each in (array, other) if each is not None)
     )
     positions = whole if is_exact else plan.positions
     found = array.read(plan, positions)
@@ -426,7 +433,9 @@ def _along(
     return None if axis.path is None else coordinates(explored, snapshot, axis.path, positions)
 
 
-def _plan(asked: Asked, array: _Array, axes: tuple[Axis, ...], shape: tuple[int, ...]) -> SlicePlan:
+def _plan(
+    asked: Asked, array: _Array, axes: tuple[Axis, ...], shape: tuple[int, ...], budget: Budget
+) -> SlicePlan:
     ndim = len(shape)
     given = asked.numbers("axes")
     if given is not None and len(given) == 1 and given[0] < ndim:
@@ -440,7 +449,7 @@ def _plan(asked: Asked, array: _Array, axes: tuple[Axis, ...], shape: tuple[int,
         at=[None if n is None else min(n, max(k - 1, 0)) for n, k in zip(at, shape, strict=True)],
         item_bytes=max(array.dtype.itemsize, 1),
         stored_bytes=partial(_stored_bytes, array.chunks),
-        budget=BUDGET,
+        budget=budget,
         region=_region(asked, [shape[axis] for axis in chosen]),
     )
 
