@@ -4,6 +4,7 @@ import io
 from functools import partial
 from math import prod
 
+import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -19,7 +20,7 @@ from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
 from frazil.web.explored import Explored, Memory
 from frazil.web.http import Asked
-from frazil.web.images import SCALES, encode_png, ordered_colours, paint, scale
+from frazil.web.images import DIVERGING, SCALES, encode_png, ordered_colours, paint, scale
 from frazil.web.previews import preview
 from frazil.web.slices import Budget, Grid, parse_grid, plan_slice, touched_chunks
 from tests.examples_count import scaled
@@ -121,6 +122,19 @@ def test_colours_follow_the_values(name: str) -> None:
     assert pixels[0, 0].tolist() == colours[0].tolist() == pixels[0, 5].tolist()
     assert pixels[0, 2].tolist() == colours[255].tolist() == pixels[0, 4].tolist()
     assert pixels[0, 3].tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("name", ["viridis", "magma"])
+def test_scales_are_those_of_matplotlib(name: str) -> None:
+    wanted = mpl.colormaps[name](np.linspace(0, 1, 256))[:, :3] * 255
+    assert np.abs(scale(name)[:, :3] - wanted).max() < 4
+
+
+def test_the_middle_of_the_diverging_scale_is_neutral() -> None:
+    low, middle = scale(DIVERGING, 5)[[0, 2], :3].astype(int)
+    assert np.ptp(middle) < 8
+    assert middle.min() > 230
+    assert low.max() < 80
 
 
 def test_values_that_are_all_the_same_have_a_colour() -> None:

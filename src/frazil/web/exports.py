@@ -1,4 +1,4 @@
-"""What a picture or a curve shows, as CSV and as NetCDF."""
+"""CSV and NetCDF files of the values that a picture or a curve shows."""
 
 import csv
 import io

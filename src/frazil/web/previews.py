@@ -257,7 +257,7 @@ def preview(explored: Explored, snapshot: SnapshotId, path: NodePath, asked: Ask
     before = None if start is None else explored.snapshot(start)
     wishes = tuple(asked.values.get(name, "") for name in ("axes", "slice_at", "region", "size"))
     make = partial(_make, explored, snapshot, path, asked, before)
-    return explored.recall(("preview", snapshot, path, before, wishes), make)
+    return explored.recall_picture(("preview", snapshot, path, before, wishes), make)
 
 
 @dataclass(frozen=True, slots=True)

@@ -277,7 +277,7 @@ class Instrument {
     const flipped = (which) => FLIPS[(flip[0] !== (which === 0) ? 2 : 0) + (flip[1] !== (which === 1) ? 1 : 0)];
     const { region, points } = this.state.get();
     const swapped = () => ({ axes: [axes[1], axes[0]].join(","), flip: null, region: region ? region.split(",").slice(2).concat(region.split(",").slice(0, 2)).join(",") : null, points: points ? points.split(";").map((each) => each.split(",").reverse().join(",")).join(";") : null });
-    return h("span", { class: "group" },
+    return h("span", { class: "cluster" },
       this.button("Flip rows: bottom up", "↕", () => this.change({ flip: flipped(0) }), { id: this.id("flip-rows"), "aria-pressed": String(flip[0]) }),
       this.button("Flip columns: right to left", "↔", () => this.change({ flip: flipped(1) }), { id: this.id("flip-columns"), "aria-pressed": String(flip[1]) }),
       this.button("Swap rows and columns", "⤡", () => this.change(swapped()), { id: this.id("swap") }));
@@ -291,12 +291,12 @@ class Instrument {
       const field = h("input", { type: "number", step: "any", "aria-label": `${label} value of the colours`, placeholder: number(now), value: wished[key] ?? "", dataset: { limit: key }, onchange: () => this.change({ [key]: field.value || null }) });
       return field;
     };
-    return h("span", { class: "group limits" }, select, limit("low", "Lowest", this.found.low), "to", limit("high", "Highest", this.found.high));
+    return h("span", { class: "cluster limits" }, select, limit("low", "Lowest", this.found.low), "to", limit("high", "Highest", this.found.high));
   }
 
   toggles() {
     const { region, coast } = this.state.get();
-    return h("span", { class: "group" },
+    return h("span", { class: "cluster" },
       this.isMap ? this.button("Coastlines", "Coastlines", () => this.change({ coast: coast === "no" ? null : "no" }), { id: this.id("coast"), "aria-pressed": String(coast !== "no") }) : null,
       region ? this.button("Show the whole slice", "Whole", () => this.whole(), { id: this.id("whole") }) : null,
       this.button("Full screen", "Full screen", () => (document.fullscreenElement ? document.exitFullscreen() : this.section.requestFullscreen()), { id: this.id("full") }));

@@ -22,7 +22,7 @@ function thumbnail(array, at) {
 }
 
 function card(array, at) {
-  return h("li", { class: "card array-card" }, h("a", { href: link("/browse", { at, path: array.path }), dataset: { path: array.path } }, thumbnail(array, at), h("strong", {}, name(array.long_name || own(array.path)), array.units ? h("span", { class: "quiet" }, " ", name(array.units)) : null)), h("span", { class: "quiet" }, name(array.path)), h("span", { class: "quiet small" }, h("bdi", {}, sizes(array)), ` · ${array.data_type} · ${bytes(array.bytes)}`));
+  return h("li", { class: "card array-card" }, h("a", { href: link("/browse", { at, path: array.path }), dataset: { path: array.path } }, thumbnail(array, at), h("strong", {}, name(array.long_name || own(array.path)), array.units ? [" ", h("span", { class: "quiet units" }, name(array.units))] : null)), h("span", { class: "quiet" }, name(array.path)), h("span", { class: "quiet small" }, h("bdi", {}, sizes(array)), ` · ${array.data_type} · ${bytes(array.bytes)}`));
 }
 
 function table(title, arrays, at) {
