@@ -22,7 +22,7 @@ from frazil.web.http import Asked
 from frazil.web.previews import Preview, preview
 from tests.examples_count import scaled
 
-NORTH = (
+NORTH: tuple[tuple[str, dict[str, str]], ...] = (
     ("lat", {}),
     ("nav_lat", {}),
     ("j", {"units": "degrees_north"}),
@@ -30,7 +30,7 @@ NORTH = (
     ("y", {"axis": "Y"}),
     ("j", {"standard_name": "projection_y_coordinate"}),
 )
-EAST = (
+EAST: tuple[tuple[str, dict[str, str]], ...] = (
     ("lon", {}),
     ("Longitude", {}),
     ("i", {"units": "degrees_east"}),
@@ -80,8 +80,8 @@ def test_north_is_up_and_east_is_right(which: int, south_first: bool, east_first
     assert pixels.shape == (5, 8)
     assert (np.diff(pixels, axis=0) < 0).all()
     assert (np.diff(pixels, axis=1) > 0).all()
-    facts = found.facts(Asked({}))
-    down, across = facts["along"]  # type: ignore[misc]  # a list
+    facts: Any = found.facts(Asked({}))
+    down, across = facts["along"]
     assert down["numbers"] == sorted(latitude.tolist(), reverse=True)
     assert across["numbers"] == sorted(longitude.tolist())
     stored = pixels_of(found, flip="none")

@@ -37,11 +37,12 @@ def anomaly() -> npt.NDArray[np.float32]:
 def write(session: Any) -> None:
     """By frazil or by the reference."""
     group = zarr.group(session.store).create_group("ocean", attributes={"title": "Warm north"})
-    for name, values, attributes in (
+    coordinates: tuple[tuple[str, npt.NDArray[Any], dict[str, Any]], ...] = (
         ("time", np.arange(TIMES) * 31, {"units": "days since 2001-01-01", "calendar": "noleap"}),
         ("lat", SOUTH_UP, {"units": "degrees_north"}),
         ("lon", EAST, {"units": "degrees_east"}),
-    ):
+    )
+    for name, values, attributes in coordinates:
         group.create_array(name, data=values, dimension_names=[name], attributes=attributes)
     group.create_array(
         "anomaly",
@@ -253,6 +254,7 @@ def test_what_is_shown_is_saved_and_copied(seen: Window, place: Path) -> None:
     seen.page.evaluate("document.querySelector('.menu').open = true")
     seen.page.click("#copy-sql")
     query = seen.page.inner_text("#snippet")
+    assert "time = 31" in query  # a calendar that no TIMESTAMP has
     assert "lat BETWEEN 32 AND 68" in query
     assert "FROM repo" in query
     assert '--tag "v1"' in query

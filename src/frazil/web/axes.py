@@ -65,6 +65,7 @@ class Axis:
     kind: str
     label: str  # the long name, or the name
     units: str
+    calendar: str  # of a time, if it is another than datetime64 has
     path: NodePath | None  # of the coordinate array
     points_down: bool  # greater values are deeper
     ascends: bool | None  # None: not known
@@ -108,11 +109,13 @@ def _axis(explored: Explored, snapshot: SnapshotId, path: NodePath, name: str, l
         document = readable_document(session.node(found).user_data) or {}
         attributes = document.get("attributes") or {}
     kind = _kind(name, attributes)
+    calendar = _text(attributes, "calendar").lower()
     return Axis(
         name=name,
         kind=kind,
         label=_text(attributes, "long_name") or name,
         units=_text(attributes, "units"),
+        calendar=calendar if calendar in _MONTHS else "",
         path=found,
         points_down=kind == "vertical" and _points_down(name, attributes),
         ascends=None if found is None else _ascends(explored, snapshot, found, length),
@@ -126,8 +129,9 @@ def _find_coordinate(session: Session, path: NodePath, name: str, length: int) -
             node = session.find_node(group.child(name))
         except InvalidInputError:  # a name that no node can have
             return None
-        is_other = node is not None and node.path != path
-        if is_other and node.array is not None and node.array.shape == (length,):
+        if node is None or node.array is None or node.path == path:
+            continue
+        if node.array.shape == (length,):
             return node.path
     return None
 

@@ -1,5 +1,6 @@
 """The first page: what a repository is about, what is in it, and when it changed."""
 
+from functools import partial
 from itertools import islice
 from math import prod
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from frazil.engine.refs import ancestry as history
 from frazil.errors import IcechunkError
 from frazil.format.nodes import Node
+from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.web.commits import HEADLINE
 from frazil.web.explored import DEFAULT, Explored
@@ -21,12 +23,17 @@ _ABOUT = ("title", "summary", "description", "institution", "source", "reference
 
 def overview(explored: Explored, snapshot: SnapshotId) -> dict[str, object]:
     """Arrays with their names, units and sizes; coordinates, which name a dimension, come last."""
+    info = explored.info()
+    make = partial(_overview, explored, info, snapshot)
+    return explored.recall_of(info, ("overview", snapshot), make)
+
+
+def _overview(explored: Explored, info: RepoInfo, snapshot: SnapshotId) -> dict[str, object]:
     session = explored.session(snapshot)
     nodes = list(islice(session.nodes(), _MAX_NODES))
     groups = [node for node in nodes if not node.is_array]
     arrays = [node for node in nodes if node.is_array]
     arrays.sort(key=lambda node: (_is_coordinate(node), _rank(node), node.path.text))
-    info = explored.info()
     record = history.record_at(info, history.require_row(info, snapshot))
     about = _about(groups)
     return {

@@ -49,6 +49,10 @@ type Floats = npt.NDArray[np.float64]
 type Bools = npt.NDArray[np.bool_]
 
 
+type Place = tuple[str | None, float | None]
+"""A coordinate as text, with its units, and as a number."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Statistics:
     """Numbers of a slice, without missing values; `is_exact` if every value of it was read."""
@@ -91,7 +95,7 @@ class Preview:
     is_time: bool  # by its CF units: then `texts` are decoded, and `values` are the numbers
     is_difference: bool
     statistics: Statistics
-    places: list[str | None]  # coordinate of the slice, along the dimensions that are not shown
+    places: list[Place]  # of the slice, along the dimensions that are not shown
     along: list[Coordinates | None]  # coordinates along those that are
     chunks_read: int
     bytes_read: int
@@ -163,9 +167,16 @@ class Preview:
             **self.statistics.facts(),
             "line": self._line(),
             "dimensions": [
-                {"name": each.name, "label": each.label, "units": each.units, "kind": each.kind,
-                 "place": place}
-                for each, place in zip(self.axes, self.places, strict=True)
+                {
+                    "name": each.name,
+                    "label": each.label,
+                    "units": each.units,
+                    "kind": each.kind,
+                    "calendar": each.calendar,
+                    "place": text,
+                    "number": number,
+                }
+                for each, (text, number) in zip(self.axes, self.places, strict=True)
             ],
             "along": [
                 _listed(each, reverse=flip)
@@ -200,7 +211,7 @@ class Preview:
         if not self.values.size:
             return encode_png(np.zeros((1, 1, 4), np.uint8))
         name, low, high = self.scale(asked)
-        values, is_valid = (self.turned(each, asked) for each in (self.values, self.is_valid))
+        values, is_valid = self.turned(self.values, asked), self.turned(self.is_valid, asked)
         return encode_png(paint(values, is_valid, low=low, high=high, name=name))
 
     @property
@@ -338,8 +349,8 @@ class _Slice:
             return Statistics(valid, missing, None, None, None, is_exact, self.changed)
         numbers = self.numbers[self.is_valid]
         with np.errstate(all="ignore"):
-            found = numbers.min(), numbers.max(), numbers.mean()
-        return Statistics(valid, missing, *map(finite_or_none, found), is_exact, self.changed)
+            low, high, mean = map(finite_or_none, (numbers.min(), numbers.max(), numbers.mean()))
+        return Statistics(valid, missing, low, high, mean, is_exact, self.changed)
 
 
 def _make(
@@ -411,19 +422,18 @@ def _read_slice(
 
 def _places(
     explored: Explored, snapshot: SnapshotId, axes: tuple[Axis, ...], plan: SlicePlan
-) -> list[str | None]:
-    """Coordinates of the slice along the dimensions that are not shown, with their units."""
-    found: list[str | None] = []
+) -> list[Place]:
+    found: list[Place] = []
     for number, axis in enumerate(axes):
         at = None
         if number not in plan.axes:
             at = _along(explored, snapshot, axis, plan.positions[number])
         if at is None:
-            found.append(None)
-        elif at.texts is not None:
-            found.append(at.texts[0])
-        else:
-            found.append(f"{at.numbers[0]:.7g} {axis.units}".strip())
+            found.append((None, None))
+            continue
+        value = finite_or_none(at.numbers[0])
+        text = at.texts[0] if at.texts is not None else f"{at.numbers[0]:.7g} {axis.units}".strip()
+        found.append((text, value))
     return found
 
 

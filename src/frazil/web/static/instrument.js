@@ -150,9 +150,11 @@ class Instrument {
       if (!this.start) return;
       const [start, drag] = [this.start, this.plot.drag];
       this.start = this.plot.drag = null;
+      this.dragged = Boolean(drag);
       if (drag) this.zoom(this.plot.cellAt(...start, { clamp: true }), this.plot.cellAt(...place(event), { clamp: true }));
-      else this.take(this.plot.cellAt(...start));
     });
+    canvas.addEventListener("click", (event) => { if (this.plot.found && !this.dragged && event.detail < 2) this.take(this.plot.cellAt(...place(event))); });
+    canvas.addEventListener("pointercancel", () => { this.start = this.plot.drag = null; });
     canvas.addEventListener("pointerleave", () => this.say(null));
     canvas.addEventListener("dblclick", () => this.whole());
     canvas.addEventListener("keydown", (event) => this.key(event));

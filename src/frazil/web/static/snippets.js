@@ -18,7 +18,7 @@ export function asPython({ repository, at, from, node, found }) {
   const [group, own] = [node.path.slice(1, slash), node.path.slice(slash + 1)];
   const places = selection(found);
   const isNamed = node.dimension_names?.every((each) => /^[A-Za-z_]\w*$/.test(each ?? ""));
-  const lines = ["import frazil", isNamed ? "import xarray as xr" : "import zarr", "", `repo = frazil.Repository.open(frazil.local_filesystem_storage(${text(repository)}))`];
+  const lines = ["import frazil", isNamed ? "import xarray as xr" : "import zarr", "", `repo = frazil.Repository.open(frazil.local_filesystem_storage(${text(repository)}))  # where the repository is`];
   const open = (label, version) => {
     lines.push(`session = repo.readonly_session(${session(version)})`);
     if (isNamed) {
@@ -42,16 +42,14 @@ const quoted = (each) => (/^[A-Za-z_]\w*$/.test(each) ? each : `\`${each.replace
 function condition(found, axis) {
   const dimension = found.dimensions[axis];
   const which = found.axes.indexOf(axis);
-  const literal = (along, cell) => (along.texts ? (dimension.kind === "time" ? `TIMESTAMP '${along.texts[cell]}'` : `'${along.texts[cell].replaceAll("'", "''")}'`) : along.numbers[cell]);
-  if (which < 0) {
-    if (dimension.place === null) return `${quoted(dimension.name)} = ${found.at[axis]}`;
-    return dimension.kind === "time" ? `${quoted(dimension.name)} = TIMESTAMP '${dimension.place}'` : `${quoted(dimension.name)} = ${parseFloat(dimension.place)}`;
-  }
+  const isTime = dimension.kind === "time" && !dimension.calendar; // times of other calendars are numbers in tables
+  const literal = (words, value) => (isTime && words ? `TIMESTAMP '${words}'` : value !== null ? value : `'${words.replaceAll("'", "''")}'`);
+  if (which < 0) return `${quoted(dimension.name)} = ${dimension.place === null ? found.at[axis] : literal(dimension.place, dimension.number)}`;
   const [start, stop] = found.region[which];
   if (start === 0 && stop === found.shape[axis]) return null;
   const along = found.along[which];
   if (!along) return `${quoted(dimension.name)} BETWEEN ${start} AND ${stop - 1}`;
-  const ends = [literal(along, 0), literal(along, (along.texts ?? along.numbers).length - 1)];
+  const ends = [0, along.numbers.length - 1].map((cell) => literal(along.texts?.[cell], along.numbers[cell]));
   return `${quoted(dimension.name)} BETWEEN ${(ends[0] > ends[1] ? ends.reverse() : ends).join(" AND ")}`;
 }
 
