@@ -41,7 +41,13 @@ def make(path: Path) -> None:
     """Three commits on main, a branch, a tag, and an unreachable snapshot."""
     repo = frazil.Repository.create(frazil.local_filesystem_storage(str(path)))
     session = repo.writable_session("main")
-    group = zarr.group(session.store).create_group("climate", attributes={"title": "Made up"})
+    about = {
+        "title": "A made-up reanalysis",
+        "institution": "frazil",
+        "source": "sines and cosines",
+    }
+    group = zarr.group(session.store).create_group("climate", attributes=about)
+    _more_arrays(group)
     array = group.create_array(
         "temperature",
         shape=(TIMES, DOWN, ACROSS),
@@ -55,6 +61,10 @@ def make(path: Path) -> None:
         "latitude", shape=(DOWN,), dtype="f8", dimension_names=["latitude"]
     )
     latitude[:] = np.linspace(90, -90, DOWN)
+    longitude = group.create_array(
+        "longitude", shape=(ACROSS,), dtype="f8", dimension_names=["longitude"]
+    )
+    longitude[:] = np.arange(ACROSS)
     days = group.create_array(
         "time",
         shape=(TIMES,),
@@ -80,6 +90,22 @@ def make(path: Path) -> None:
     session.commit("Days 8 and 9 again, with the right orbit")
 
 
+def _more_arrays(group: zarr.Group) -> None:
+    """Wind of both signs, and rain, both of one time."""
+    east, rain = field(3) - field(9), np.maximum(field(21) - 280, 0) / 4
+    for name, values, long_name, units in (
+        ("u10", east, "10 metre wind, eastward", "m s-1"),
+        ("tp", rain.astype("f4"), "Total precipitation", "mm"),
+    ):
+        group.create_array(
+            name,
+            data=values,
+            chunks=(61, 90),
+            dimension_names=["latitude", "longitude"],
+            attributes={"units": units, "long_name": long_name},
+        )
+
+
 def _branch_off(repo: frazil.Repository, start: str) -> None:
     repo.create_branch("bias-correction", start)
     session = repo.writable_session("bias-correction")
@@ -91,19 +117,22 @@ def _branch_off(repo: frazil.Repository, start: str) -> None:
 
 
 def take(browser: Browser, url: str) -> None:
+    array = {"path": "/" + ARRAY, "slice_at": "5,*,*"}
     views = {
-        "explorer-light": (False, "browse", {"path": "/" + ARRAY, "slice_at": "5,*,*"}),
-        "explorer-dark": (
-            True,
-            "browse",
-            {"path": "/" + ARRAY, "slice_at": "5,*,*", "by": "commit"},
-        ),
-        "explorer-commits": (False, "commits", {}),
+        "explorer-light": (False, 1440, 1130, "browse", {**array, "points": "40,100;90,200"}),
+        "explorer-dark": (True, 1440, 900, "compare", {"start": "tag:v1", "to": "branch:main"}),
+        "explorer-overview": (False, 1440, 700, "", {}),
+        "explorer-wide": (True, 2200, 1200, "browse", array),
+        "explorer-commits": (False, 1440, 620, "commits", {}),
+        "explorer-phone": (False, 390, 844, "browse", array),
     }
-    for name, (dark, page, asked) in views.items():
+    for name, (dark, width, height, page, asked) in views.items():
         with window(browser, url, dark=dark) as seen:
+            seen.page.set_viewport_size({"width": width, "height": height})
             seen.visit(page, **asked)
-            seen.page.wait_for_timeout(300)
+            seen.page.wait_for_timeout(1500)
+            if width < 600:
+                seen.page.evaluate("document.querySelector('.heading').scrollIntoView()")
             shot = Image.open(io.BytesIO(seen.page.screenshot()))
         # 256 colours are enough for both the text and the pictures in it.
         shot.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(

@@ -16,7 +16,7 @@ EXTRAS = {
     "references": ("references",),
     "spark": ("spark", "ingest", "grib"),
     "testing": ("test",),
-    "web": ("web",),
+    "web": ("web", "ingest"),  # NetCDF to download
     "xarray.py": ("xarray",),
     "zarrstore": ("grib",),
 }

@@ -188,6 +188,50 @@ def test_branches_that_parted_are_compared_with_where_they_did(client: Client, m
     assert [(side["from"], side["to"]) for side in backwards] == [(str(made.first), str(made.tip))]
 
 
+def test_branches_that_were_merged_are_compared(tmp_path: Path) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path)))
+    with repo.transaction("main", message="first") as store:
+        zarr.create_array(store, name="v", data=np.zeros((4, 4)), chunks=(1, 4))
+    repo.create_branch("side", repo.lookup_branch("main"))
+    edits = (("main", 0), ("side", 1), ("", 0), ("main", 2), ("side", 3))
+    for branch, row in edits:
+        if not branch:
+            repo.merge("side", into="main")
+            continue
+        with repo.transaction(branch, message=f"row {row}") as store:
+            zarr.open_array(store, path="v", mode="r+")[row] = row + 1
+    with Server(repo) as running:
+        client = Client.of(running)
+        sides = client.json("diff", start="side", to="main")["sides"]
+        assert [side["updated_chunks"] for side in sides] == [
+            {"path": ["/v"], "chunks": [1]},
+            {"path": ["/v"], "chunks": [2]},
+        ]
+        assert len(client.json("diff", start="main", to="side")["sides"]) == 2
+        found = client.json("preview", start="side", at="main", path="/v", scale="grey")
+        assert (found["min"], found["max"], found["changed"]) == (-4, 3, 12)
+
+
+def test_cells_that_stand_for_no_chunk_are_counted(client: Client) -> None:
+    found = client.json("chunk-map", path=KINDS, map_axes="wrapped")
+    assert found["rows"] * found["columns"] - found["padding"] == 7
+    assert client.json("chunk-map", path=KINDS, map_axes="0,1")["padding"] == 0
+
+
+def test_errors_are_pages_for_people_and_json_for_programs(client: Client) -> None:
+    accept = {"Accept": "text/html,application/xhtml+xml"}
+    for target, asked, kind in (
+        ("/nowhere<b>", accept, "text/html"),
+        ("/nowhere", {}, "application/json"),
+        ("/api/nowhere", accept, "application/json"),
+    ):
+        status, headers, body = client.ask(target.replace("<", "%3C"), headers=asked)
+        assert (status, headers["content-type"].split(";")[0]) == (404, kind)
+        assert b"<b>" not in body
+    status, headers, _ = client.ask("/", headers={**accept, "Host": "evil.example"})
+    assert (status, headers["content-type"]) == (421, "text/html; charset=utf-8")
+
+
 def test_changed_chunks_are_listed_and_mapped(client: Client, made: Made) -> None:
     asked = {"start": str(made.first), "to": str(made.second), "path": TEMPERATURE}
     found = client.json("diff/chunks", **asked)

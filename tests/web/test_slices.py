@@ -4,6 +4,7 @@ import io
 from functools import partial
 from math import prod
 
+import matplotlib as mpl
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
@@ -19,8 +20,9 @@ from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
 from frazil.web.explored import Explored, Memory
 from frazil.web.http import Asked
-from frazil.web.images import SCALES, encode_png, ordered_colours, paint, scale
-from frazil.web.previews import Budget, Grid, parse_grid, plan_slice, preview, touched_chunks
+from frazil.web.images import DIVERGING, SCALES, encode_png, ordered_colours, paint, scale
+from frazil.web.previews import preview
+from frazil.web.slices import Budget, Grid, parse_grid, plan_slice, touched_chunks
 from tests.examples_count import scaled
 from tests.unit.spark.cf_cases import Encoded, encodings
 
@@ -122,6 +124,19 @@ def test_colours_follow_the_values(name: str) -> None:
     assert pixels[0, 3].tolist() == [0, 0, 0, 0]
 
 
+@pytest.mark.parametrize("name", ["viridis", "magma"])
+def test_scales_are_those_of_matplotlib(name: str) -> None:
+    wanted = mpl.colormaps[name](np.linspace(0, 1, 256))[:, :3] * 255
+    assert np.abs(scale(name)[:, :3] - wanted).max() < 4
+
+
+def test_the_middle_of_the_diverging_scale_is_neutral() -> None:
+    low, middle = scale(DIVERGING, 5)[[0, 2], :3].astype(int)
+    assert np.ptp(middle) < 8
+    assert middle.min() > 230
+    assert low.max() < 80
+
+
 def test_values_that_are_all_the_same_have_a_colour() -> None:
     values = np.full((2, 2), 7.0)
     pixels = paint(values, values == 7, low=7, high=7, name="viridis")
@@ -183,7 +198,7 @@ def test_previews_and_the_command_line_decode_as_xarray_does(
         if case.is_time:
             apart = np.abs((printed - expected)[valid].astype(np.int64))
             assert apart.max(initial=0) <= 1
-            texts = [np.datetime64(text) for text in np.array(found.texts)[valid]]
+            texts = [np.datetime64(text, "us") for text in np.array(found.texts)[valid]]
             assert texts == printed[valid].tolist()
         else:
             numbers = found.values  # noqa: PD011  # not of pandas

@@ -6,12 +6,14 @@ from functools import partial
 import numpy as np
 import numpy.typing as npt
 
-from frazil.engine.changes.diff import Diff
+from frazil.engine.changes.diff import Diff, PathSet
 from frazil.engine.refs import ancestry as history
 from frazil.engine.refs.ancestry import merge_base
+from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.transaction_log import Move
 from frazil.ids import SnapshotId
 from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.stats import plan_stats, storage_stats
@@ -116,6 +118,7 @@ def _equal_texts(
 # Changes between two snapshots, whichever way they are related.
 
 MAX_PATHS = 2000  # of each kind
+NO_CHAIN = "bad-snapshot-chain-for-diff"
 
 
 def difference(explored: Explored, start: SnapshotId, end: SnapshotId) -> dict[str, object]:
@@ -143,8 +146,43 @@ def difference(explored: Explored, start: SnapshotId, end: SnapshotId) -> dict[s
 
 
 def _changes_between(explored: Explored, start: SnapshotId, end: SnapshotId) -> dict[str, object]:
-    found = explored.repository.diff(start, end)
+    try:
+        found = explored.repository.diff(start, end)
+    except InvalidInputError as error:
+        if error.kind != NO_CHAIN:
+            raise
+        # Joined by a merge: no chain of transaction logs tells what changed, the two trees do.
+        found = _compare_trees(explored, start, end)
     return {"from": str(start), "to": str(end), **_as_lists(found)}
+
+
+def _compare_trees(explored: Explored, start: SnapshotId, end: SnapshotId) -> Diff:
+    """Changes between any two snapshots, from their nodes. A node that is moved keeps its id."""
+    before, after = (
+        {node.id: node for node in explored.session(each).nodes()} for each in (start, end)
+    )
+    both = [(before[key], after[key]) for key in before.keys() & after.keys()]
+    edited = [new for old, new in both if old.user_data != new.user_data]
+    written = [
+        new.path for old, new in both
+        if old.array and new.array and old.array.manifests != new.array.manifests
+    ]  # fmt: skip
+    chunks = {path: chunk_changes(explored, start, end, path).index for path in written}
+    new, gone = (
+        [one[key] for key in one.keys() - other.keys()]
+        for one, other in ((after, before), (before, after))
+    )
+    moves = [Move(a.path, b.path, b.id, b.is_array) for a, b in both if a.path != b.path]
+    return Diff(
+        new_groups=PathSet(node.path for node in new if not node.is_array),
+        new_arrays=PathSet(node.path for node in new if node.is_array),
+        deleted_groups=PathSet(node.path for node in gone if not node.is_array),
+        deleted_arrays=PathSet(node.path for node in gone if node.is_array),
+        updated_groups=PathSet(node.path for node in edited if not node.is_array),
+        updated_arrays=PathSet(node.path for node in edited if node.is_array),
+        updated_chunks={path: index for path, index in chunks.items() if len(index)},
+        moved=tuple(sorted(moves, key=lambda move: move.to_path.text)),
+    )
 
 
 def _as_lists(found: Diff) -> dict[str, object]:

@@ -37,6 +37,7 @@ class ChunkMap:
             "window": view.window,
             "height": view.height,
             "width": view.width,
+            "padding": view.padding,
             "legend": self.legend,
         }
 

@@ -5,28 +5,17 @@ from collections.abc import Callable
 from starlette.responses import Response
 
 from frazil.errors import StorageError
-from frazil.web import (
-    chunk_changes as differences,
-)
-from frazil.web import (
-    chunk_changes as storage_use,
-)
-from frazil.web import (
-    commits,
-    trees,
-)
-from frazil.web import (
-    commits as operations,
-)
-from frazil.web import (
-    trees as searching,
-)
+from frazil.web import chunk_changes as differences
+from frazil.web import commits, trees
+from frazil.web.axes import UNREADABLE
 from frazil.web.chunk_changes import chunk_changes
 from frazil.web.chunk_maps import chunk_map
 from frazil.web.chunk_tables import chunk_facts, chunk_sums
 from frazil.web.explored import DEFAULT, Explored
+from frazil.web.exports import as_csv, as_netcdf, has_netcdf
 from frazil.web.http import Asked, json_answer, png_answer
-from frazil.web.previews import UNREADABLE, preview
+from frazil.web.overview import overview
+from frazil.web.previews import preview
 from frazil.web.trees import metadata_change
 
 type Endpoint = Callable[[Explored, Asked], Response]
@@ -35,6 +24,10 @@ type Endpoint = Callable[[Explored, Asked], Response]
 def repository(explored: Explored, asked: Asked) -> Response:
     del asked
     return json_answer(commits.repository_facts(explored))
+
+
+def overview_facts(explored: Explored, asked: Asked) -> Response:
+    return json_answer(overview(explored, explored.snapshot(asked.text("at", DEFAULT))))
 
 
 def commit_list(explored: Explored, asked: Asked) -> Response:
@@ -79,7 +72,8 @@ def chunk_map_picture(explored: Explored, asked: Asked) -> Response:
 def preview_facts(explored: Explored, asked: Asked) -> Response:
     snapshot = explored.snapshot(asked.text("at", DEFAULT))
     try:
-        return json_answer(preview(explored, snapshot, asked.path(), asked).facts(asked))
+        facts = preview(explored, snapshot, asked.path(), asked).facts(asked)
+        return json_answer({**facts, "has_netcdf": has_netcdf()})
     except StorageError as error:
         if error.kind != UNREADABLE:
             raise
@@ -90,6 +84,25 @@ def preview_facts(explored: Explored, asked: Asked) -> Response:
 def preview_picture(explored: Explored, asked: Asked) -> Response:
     snapshot = explored.snapshot(asked.text("at", DEFAULT))
     return png_answer(preview(explored, snapshot, asked.path(), asked).png(asked))
+
+
+def preview_numbers(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    data = preview(explored, snapshot, asked.path(), asked).binary(asked)
+    return Response(data, media_type="application/octet-stream")
+
+
+def preview_csv(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    found = preview(explored, snapshot, asked.path(), asked)
+    return Response(as_csv(found, asked.path().name), media_type="text/csv")
+
+
+def preview_netcdf(explored: Explored, asked: Asked) -> Response:
+    snapshot = explored.snapshot(asked.text("at", DEFAULT))
+    found = preview(explored, snapshot, asked.path(), asked)
+    data = as_netcdf(explored, snapshot, found, asked.path().name)
+    return Response(data, media_type="application/x-netcdf")
 
 
 def diff(explored: Explored, asked: Asked) -> Response:
@@ -111,24 +124,25 @@ def diff_metadata(explored: Explored, asked: Asked) -> Response:
 
 
 def operation_list(explored: Explored, asked: Asked) -> Response:
-    return json_answer(operations.operation_page(explored, *asked.page(200)))
+    return json_answer(commits.operation_page(explored, *asked.page(200)))
 
 
 def storage(explored: Explored, asked: Asked) -> Response:
     snapshot = explored.snapshot(asked.text("at", DEFAULT))
-    facts = storage_use.storage_facts(explored, snapshot)
+    facts = differences.storage_facts(explored, snapshot)
     if asked.text("count", "") == "all":
-        facts["counted"] = storage_use.count_storage(explored)
+        facts["counted"] = differences.count_storage(explored)
     return json_answer(facts)
 
 
 def search(explored: Explored, asked: Asked) -> Response:
     snapshot = explored.snapshot(asked.text("at", DEFAULT))
-    return json_answer(searching.search(explored, snapshot, asked.text("q", "")))
+    return json_answer(trees.search(explored, snapshot, asked.text("q", "")))
 
 
 ENDPOINTS: dict[str, Endpoint] = {
     "repository": repository,
+    "overview": overview_facts,
     "commits": commit_list,
     "commit": commit,
     "children": children,
@@ -139,6 +153,9 @@ ENDPOINTS: dict[str, Endpoint] = {
     "chunk-map.png": chunk_map_picture,
     "preview": preview_facts,
     "preview.png": preview_picture,
+    "preview.bin": preview_numbers,
+    "preview.csv": preview_csv,
+    "preview.nc": preview_netcdf,
     "diff": diff,
     "diff/chunks": diff_chunks,
     "diff/metadata": diff_metadata,

@@ -154,11 +154,17 @@ class Explored:
         self.name = name
         self._sessions: Memory[Session] = Memory(8)
         self._chunks: Memory[ChunkColumns] = Memory(4)
-        self._worked_out: Memory[Any] = Memory(32)
+        self._worked_out: Memory[Any] = Memory(64)
+        self._pictures: Memory[Any] = Memory(8)  # megabytes each
 
     def recall[T](self, key: Hashable, make: Callable[[], T]) -> T:
         """Returns the cached result of `make`; a key always stands for the same value."""
         found: T = self._worked_out.recall(key, make)
+        return found
+
+    def recall_picture[T](self, key: Hashable, make: Callable[[], T]) -> T:
+        """The same for values of pictures, of which few are kept."""
+        found: T = self._pictures.recall(key, make)
         return found
 
     def recall_of[T](self, info: RepoInfo, what: Hashable, make: Callable[[], T]) -> T:

@@ -4,6 +4,7 @@ import json
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from html import escape
 from http import HTTPStatus
 from typing import Any
 
@@ -19,6 +20,19 @@ _MAX_DOCUMENT = 4 * 2**20  # bytes of metadata that are shown
 def json_answer(value: object, status: HTTPStatus = HTTPStatus.OK) -> Response:
     text = json.dumps(value, allow_nan=False, separators=(",", ":"))
     return Response(text, status_code=status, media_type="application/json")
+
+
+def page_answer(message: str, status: HTTPStatus) -> Response:
+    """A page for a person where there is none of the explorer's to show."""
+    text = escape(message)
+    body = (
+        f"<!doctype html><html lang=en><meta charset=utf-8><title>{status.phrase}</title>"
+        "<meta name=viewport content='width=device-width'>"
+        "<link rel=stylesheet href=/static/style.css>"
+        f"<main><div class=reading><h1>{status.phrase}</h1><p class='notice bad'>{text}</p></div>"
+        "</main></html>"
+    )
+    return Response(body, status_code=status, media_type="text/html")
 
 
 def png_answer(data: bytes) -> Response:

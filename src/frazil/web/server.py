@@ -3,7 +3,7 @@
 import ipaddress
 import mimetypes
 import socket
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
@@ -25,9 +25,11 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from frazil.api.repository import Repository
 from frazil.engine.repository import Repository as Engine
 from frazil.errors import NotFoundError
+from frazil.objectstore.local import LocalStore
 from frazil.web.endpoints import ENDPOINTS, Endpoint
 from frazil.web.explored import Explored
-from frazil.web.http import Asked, error_answer, json_answer
+from frazil.web.http import Asked, error_answer, json_answer, page_answer
+from frazil.web.overview import summary
 
 # Access control: permitted hosts and requests, and headers for browsers.
 #
@@ -55,6 +57,7 @@ HEADERS = {
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 METHODS = ("GET", "HEAD")
 API = "/api/"
+REPOSITORIES = "repo"  # first part of the path of one repository among several
 _OWN_SITE = ("same-origin", "none")  # of Sec-Fetch-Site; none: typed, or a bookmark
 
 
@@ -87,17 +90,15 @@ class Guard:
         headers = Headers(scope=scope)
         if not self._is_ours(headers.get("host", "")):
             text = "this server does not go by that name (frazil serve --allow-host)"
-            return json_answer({"error": text, "kind": "host"}, HTTPStatus.MISDIRECTED_REQUEST)
+            return _refuse(scope, text, "host", HTTPStatus.MISDIRECTED_REQUEST)
         if scope["method"] not in METHODS:
-            answer = json_answer(
-                {"error": "the explorer only reads", "kind": "method"},
-                HTTPStatus.METHOD_NOT_ALLOWED,
-            )
+            text = "the explorer only reads"
+            answer = _refuse(scope, text, "method", HTTPStatus.METHOD_NOT_ALLOWED)
             answer.headers["Allow"] = ", ".join(METHODS)
             return answer
-        if scope["path"].startswith(API) and _is_from_elsewhere(headers):
+        if is_api(scope["path"]) and _is_from_elsewhere(headers):
             text = "pages of other sites may not ask this server for data"
-            return json_answer({"error": text, "kind": "origin"}, HTTPStatus.FORBIDDEN)
+            return _refuse(scope, text, "origin", HTTPStatus.FORBIDDEN)
         return None
 
     def _is_ours(self, header: str) -> bool:
@@ -109,6 +110,20 @@ class Guard:
         except ValueError:
             return False
         return self._any_address
+
+
+def is_api(path: str) -> bool:
+    """True for requests for data, of the only repository or of one among several."""
+    parts = path.split("/", 4)
+    return path.startswith(API) or (parts[1] == REPOSITORIES and parts[3:4] == ["api"])
+
+
+def _refuse(scope: Scope, message: str, kind: str, status: HTTPStatus) -> Response:
+    """A page for browsers that ask for one, else JSON."""
+    accepts = Headers(scope=scope).get("accept", "")
+    if "text/html" in accepts and not is_api(scope["path"]):
+        return page_answer(message, status)
+    return json_answer({"error": message, "kind": kind}, status)
 
 
 def _is_from_elsewhere(headers: Headers) -> bool:
@@ -145,25 +160,77 @@ STATIC = Path(__file__).with_name("static")
 PAGES = ("/", "/commits", "/browse", "/compare", "/operations", "/storage", "/search")
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
+type Explorable = Repository | Engine
+type Served = Explorable | Mapping[str, Explorable]
+
 
 def create_app(
-    repository: Repository | Engine,
+    repository: Served,
     *,
     name: str = "repository",
     hosts: Collection[str] = LOOPBACK,
     any_address: bool = False,
 ) -> ASGIApp:
-    """Answers only to `hosts`, and with `any_address` to every IP address."""
-    engine = repository if isinstance(repository, Engine) else repository.engine
-    explored = Explored(engine, name)
+    """Answers only to `hosts`, and with `any_address` to every IP address.
+
+    Several repositories, by name, are below /repo/NAME, and the first page lists them.
+    """
     files = _static_files()
-    routes = [
-        *(_api_route(explored, path, endpoint) for path, endpoint in ENDPOINTS.items()),
-        *(Route(page, partial(_file, *files["index.html"])) for page in PAGES),
-        *(Route(f"/static/{each}", partial(_file, *found)) for each, found in files.items()),
-    ]
+    routes = [Route(f"/static/{each}", partial(_file, *found)) for each, found in files.items()]
+    page = partial(_file, *files["index.html"])
+    if isinstance(repository, Mapping):
+        explored = {key: Explored(_engine(each), key) for key, each in repository.items()}
+        routes += _routes_of(explored, f"/{REPOSITORIES}/{{name}}", page)
+        listed = partial(_list_repositories, explored, name)
+        data, media_type = files["index.html"]
+        first = partial(_file, data.replace(b"<html ", b"<html data-several ", 1), media_type)
+        routes += [Route("/", first), Route("/api/repositories", listed)]
+    else:
+        routes += _routes_of({"": Explored(_engine(repository), name)}, "", page)
     app = Starlette(routes=routes, exception_handlers={HTTPStatus.NOT_FOUND: _not_found})
     return Guard(app, hosts=hosts, any_address=any_address)
+
+
+def _engine(repository: Explorable) -> Engine:
+    return repository if isinstance(repository, Engine) else repository.engine
+
+
+def _routes_of(
+    explored: Mapping[str, Explored], prefix: str, page: Callable[..., Awaitable[Response]]
+) -> list[Route]:
+    """Pages and API of the repositories; those that are not there have neither."""
+
+    async def shown(request: Request) -> Response:
+        if request.path_params.get("name", "") not in explored:
+            return await _not_found(request)
+        return await page(request)
+
+    return [
+        *(_api_route(explored, prefix, path, each) for path, each in ENDPOINTS.items()),
+        *(Route(prefix + each, shown) for each in PAGES),
+    ]
+
+
+async def _list_repositories(
+    explored: Mapping[str, Explored], name: str, request: Request
+) -> Response:
+    del request
+    return await run_in_threadpool(_repositories, explored, name)
+
+
+def _repositories(explored: Mapping[str, Explored], name: str) -> Response:
+    return json_answer(
+        {"name": name, "repositories": [summary(each) for each in explored.values()]}
+    )
+
+
+def open_folder(folder: Path) -> dict[str, Engine]:
+    """Opens every repository directly below a folder, by name; what is none is left out."""
+    found: dict[str, Engine] = {}
+    for path in sorted(each for each in folder.iterdir() if each.is_dir()):
+        with suppress(NotFoundError):
+            found[path.name] = Engine.open(LocalStore(path))
+    return found
 
 
 def _static_files() -> dict[str, tuple[bytes, str]]:
@@ -185,17 +252,22 @@ async def _file(data: bytes, media_type: str, request: Request) -> Response:
     return Response(data, media_type=media_type)
 
 
-async def _not_found(request: Request, error: Exception) -> Response:
+async def _not_found(request: Request, error: Exception | None = None) -> Response:
     del error
-    return error_answer(NotFoundError(f"there is nothing at {request.url.path}"))
+    path = request.url.path
+    return _refuse(request.scope, f"there is nothing at {path}", "not-found", HTTPStatus.NOT_FOUND)
 
 
-def _api_route(explored: Explored, path: str, endpoint: Endpoint) -> Route:
+def _api_route(
+    explored: Mapping[str, Explored], prefix: str, path: str, endpoint: Endpoint
+) -> Route:
     async def answer(request: Request) -> Response:
-        asked = Asked(request.query_params)
-        return await run_in_threadpool(_answer_or_error, explored, endpoint, asked)
+        one = explored.get(request.path_params.get("name", ""))
+        if one is None:
+            return await _not_found(request)
+        return await run_in_threadpool(_answer_or_error, one, endpoint, Asked(request.query_params))
 
-    return Route(f"/api/{path}", answer)
+    return Route(f"{prefix}/api/{path}", answer)
 
 
 def _answer_or_error(explored: Explored, endpoint: Endpoint, asked: Asked) -> Response:
@@ -213,14 +285,14 @@ class Server:
 
     def __init__(
         self,
-        repository: Repository | Engine,
+        repository: Served,
         *,
         name: str = "repository",
         host: str = "127.0.0.1",
         port: int = 0,
         allowed_hosts: Collection[str] = (),
     ) -> None:
-        """Port 0 is a free one. Raises OSError if the port is taken."""
+        """Port 0 is a free one. Raises OSError if the port is taken. See create_app."""
         self.app: ASGIApp = create_app(
             repository,
             name=name,

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, cast
 
 import numpy as np
@@ -164,6 +165,7 @@ def metadata_change(
 
 MOST = 50  # of each kind
 _MAX_WANTED = 500
+_MAX_LABELLED = 50_000
 
 
 def search(explored: Explored, snapshot: SnapshotId, wanted: str) -> dict[str, object]:
@@ -172,7 +174,11 @@ def search(explored: Explored, snapshot: SnapshotId, wanted: str) -> dict[str, o
     info = explored.info()
     if not text:
         return {"query": wanted, "snapshot": str(snapshot), "refs": [], "paths": [], "commits": []}
-    paths = [each for each in paths_at(explored, snapshot).texts if text in each.casefold()]
+    labels = labels_at(explored, snapshot)
+    paths = [
+        each for each in paths_at(explored, snapshot).texts
+        if text in each.casefold() or text in labels.get(each, "").casefold()
+    ]  # fmt: skip
     paths.sort(key=lambda path: (not _name(path).casefold().startswith(text), len(path), path))
     refs = [
         {"kind": kind, "name": name, "id": str(info.snapshots.id(row))}
@@ -186,9 +192,36 @@ def search(explored: Explored, snapshot: SnapshotId, wanted: str) -> dict[str, o
         "snapshot": str(snapshot),
         "refs": refs[:MOST],
         "paths": paths[:MOST],
+        "about": [labels.get(each, "") for each in paths[:MOST]],
         "commits": commits[:MOST],
         "totals": {"refs": len(refs), "paths": len(paths), "commits": len(commits)},
     }
+
+
+def labels_at(explored: Explored, snapshot: SnapshotId) -> dict[str, str]:
+    """Long name and units of each node that has any, by path; of the first nodes, if very many."""
+
+    def make() -> dict[str, str]:
+        nodes = islice(explored.session(snapshot).nodes(), _MAX_LABELLED)
+        found = {node.path.text: _label(node) for node in nodes}
+        return {path: label for path, label in found.items() if label}
+
+    return explored.recall(("labels", snapshot), make)
+
+
+def _label(node: Node) -> str:
+    if b"long_name" not in node.user_data and b"units" not in node.user_data:
+        return ""
+    attributes = attributes_of(node)
+    parts = [attributes.get(key) for key in ("long_name", "units")]
+    long_name, units = (each[:HEADLINE] if isinstance(each, str) else "" for each in parts)
+    return f"{long_name} [{units}]".strip() if units else long_name
+
+
+def attributes_of(node: Node) -> dict[str, Any]:
+    document = readable_document(node.user_data)
+    found = document.get("attributes") if isinstance(document, dict) else None
+    return found if isinstance(found, dict) else {}
 
 
 def _name(path: str) -> str:

@@ -1,5 +1,8 @@
 // Questions to the server.
 
+// One repository among several has its name in the path of its pages.
+export const BASE = location.pathname.match(/^\/repo\/[^/]+/)?.[0] ?? "";
+
 export class Refused extends Error {
   constructor(message, kind, status) {
     super(message);
@@ -11,7 +14,7 @@ export class Refused extends Error {
 export function address(path, parameters = {}) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = new URLSearchParams(given).toString();
-  return query ? `/api/${path}?${query}` : `/api/${path}`;
+  return `${BASE}/api/${path}${query ? `?${query}` : ""}`;
 }
 
 export async function ask(path, parameters = {}, signal = undefined) {

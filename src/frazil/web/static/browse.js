@@ -4,12 +4,12 @@ import { ask } from "./api.js";
 import { drawChunks } from "./chunk_map.js";
 import { h, name, replace } from "./dom.js";
 import { bytes, count, plural, shape, shortId } from "./format.js";
-import { drawPreview } from "./preview.js";
-import { amend, failure, link } from "./router.js";
+import { drawInstrument, OPTIONS } from "./instrument.js";
+import { amend, current, failure, link, visit } from "./router.js";
 import { crumbs, Tree } from "./tree.js";
 import { values } from "./values.js";
 
-const OWN = ["path", "axes", "slice_at", "scale", "low", "high", "by", "map_axes", "chunk_at", "window", "chunk"];
+const OWN = ["path", ...OPTIONS, "from", "by", "map_axes", "chunk_at", "window", "chunk"];
 
 function facts(node) {
   const rows = [["Kind", node.kind]];
@@ -52,11 +52,32 @@ async function sums(at, path, signal) {
   return h("table", { id: "chunk-counts" }, h("thead", {}, h("tr", {}, ["Chunks", "Number", "Stored"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each)))), h("tbody", {}, rows.map(([kind, number]) => h("tr", { dataset: { kind } }, h("td", {}, h("span", { class: `swatch ${kind}` }), kind), h("td", { class: "number" }, count(number)), h("td", { class: "number" }, kind === "missing" ? "" : bytes(found.bytes[kind]))))), h("tfoot", {}, h("tr", {}, h("td", {}, "all"), h("td", { class: "number" }, count(found.total)), h("td", { class: "number" }, bytes(stored)))));
 }
 
+function subtitle(node) {
+  const about = node.attributes.long_name ?? node.attributes.title;
+  return typeof about === "string" ? h("bdi", { class: "subtitle" }, about.slice(0, 200)) : null;
+}
+
+// A choice of versions that the values are compared with.
+async function comparison(at, signal) {
+  const { from } = current().parameters;
+  const [repository, commit] = await Promise.all([ask("repository", {}, signal), ask("commit", { at }, signal)]);
+  const names = (kind, refs) => refs.name.slice(0, 200).map((each) => [`${kind}:${each}`, `${kind} ${each}`]);
+  const known = [["", "nothing: the values"], ...(commit.parent ? [[commit.parent, "the parent commit"]] : []), ...names("branch", repository.branches), ...names("tag", repository.tags)].filter(([value]) => value !== at);
+  if (from && !known.some(([value]) => value === from)) known.push([from, from]);
+  const select = h("select", { id: "compared", "aria-label": "Version to compare with", onchange: () => visit("/browse", { ...current().parameters, from: select.value || null, low: null, high: null, scale: null }) }, known.map(([value, label]) => h("option", { value, selected: value === (from ?? "") }, label)));
+  return h("label", { class: "compared" }, h("span", { class: "quiet" }, "Difference to"), select);
+}
+
+const repositoryName = () => document.querySelector(".brand .name")?.textContent ?? "repository";
+
 async function drawNode(panel, at, path, signal) {
   const node = await ask("node", { at, path }, signal);
   const title = path === "/" ? "/" : path.slice(path.lastIndexOf("/") + 1);
   const body = h("div", { class: "node-page" });
-  replace(panel, crumbs(at, path), h("h1", {}, name(title)), h("p", { class: "quiet" }, `${node.kind} at snapshot `, h("a", { href: link("/commits", { commit: node.snapshot }) }, h("code", {}, shortId(node.snapshot)))), body);
+  const version = h("span", { class: "quiet" }, `${node.kind} at snapshot `, h("a", { href: link("/commits", { commit: node.snapshot }) }, h("code", {}, shortId(node.snapshot))));
+  const heading = h("div", { class: "heading" }, h("h1", {}, name(title)), subtitle(node), version);
+  replace(panel, crumbs(at, path), heading, body);
+  if (node.kind === "array") heading.append(await comparison(at, signal));
   const attributes = Object.keys(node.attributes);
   const about = h("section", { class: "card" }, h("h2", {}, "About"), facts(node));
   const noted = h("section", { class: "card" }, h("h2", {}, "Attributes"), attributes.length ? values(node.attributes) : h("p", { class: "quiet" }, "None."), documentOf(node));
@@ -64,12 +85,12 @@ async function drawNode(panel, at, path, signal) {
     replace(body, h("section", { class: "card wide" }, h("h2", {}, plural(node.children, "child", "children")), await table(at, path, signal)), about, noted);
     return;
   }
-  const picture = h("section", { class: "card", id: "preview" }, h("h2", {}, "Preview"));
+  const picture = h("section", { class: "card wide instrument", id: "preview", "aria-label": "Values" });
   const map = h("section", { class: "card", id: "chunks" }, h("h2", {}, "Chunks"));
   replace(body, picture, map, about, noted);
   const failed = (where) => (error) => { if (!signal.aborted) where.append(failure(error)); };
   await Promise.all([
-    drawPreview(picture, node, at, signal).catch(failed(picture)),
+    drawInstrument(picture, { node, at, signal, repository: repositoryName(), from: current().parameters.from }).catch(failed(picture)),
     sums(at, path, signal).then((each) => about.append(each)).then(() => drawChunks(map, { at, path, grid: node.grid, names: node.dimension_names, signal })).catch(failed(map)),
   ]);
 }

@@ -18,7 +18,8 @@ class ChunkMap {
     this.controls = h("div", { class: "controls" });
     this.image = h("img", { class: "picture", alt: "" });
     this.cursor = h("i", { class: "cursor", hidden: true });
-    this.frame = h("div", { class: "frame map", tabindex: 0, role: "application", "aria-label": "Chunk map: arrows move, Enter shows a chunk or looks closer, Escape looks from afar", onclick: (event) => this.click(event), onmousemove: (event) => this.hover(event), onmouseleave: () => this.say(""), onkeydown: (event) => this.key(event) }, this.image, this.cursor);
+    this.padding = h("i", { class: "padding", hidden: true });
+    this.frame = h("div", { class: "frame map", tabindex: 0, role: "application", "aria-label": "Chunk map: arrows move, Enter shows a chunk or looks closer, Escape looks from afar", onclick: (event) => this.click(event), onmousemove: (event) => this.hover(event), onmouseleave: () => this.say(""), onkeydown: (event) => this.key(event) }, this.image, this.padding, this.cursor);
     this.status = h("p", { class: "quiet status", "aria-live": "polite" });
     this.legend = h("ul", { class: "legend" });
     this.chosen = h("div", { class: "chunk" });
@@ -69,6 +70,7 @@ class ChunkMap {
     this.image.alt = `Chunks in rows ${window[0]} to ${window[1] - 1} and columns ${window[2]} to ${window[3] - 1}`;
     replace(this.controls, this.colourPicker(), this.axisPicker(), this.sliders(), whole ? null : h("button", { type: "button", onclick: () => this.change({ window: null }) }, "Whole map"));
     replace(this.legend, this.found.legend.filter((each) => each.chunks || each.label === "missing").map((each) => this.legendItem(each)));
+    this.cover();
     this.say("");
   }
 
@@ -152,7 +154,20 @@ class ChunkMap {
   }
 
   say(text) {
-    this.status.textContent = text || `${plural(this.found.rows, "row")} × ${plural(this.found.columns, "column")}`;
+    this.status.textContent = text || this.caption();
+  }
+
+  caption() {
+    const { window: [r0, r1, c0, c1], rows, columns } = this.found;
+    const part = (label, first, last, all) => (last - first === all ? plural(all, label) : `${label}s ${count(first)}–${count(last - 1)} of ${count(all)}`);
+    return `${part("row", r0, r1, rows)} × ${part("column", c0, c1, columns)}`;
+  }
+
+  // Covers the cells at the end that stand for no chunk, so that they do not look like missing ones.
+  cover() {
+    const { padding, width, height } = this.found;
+    this.padding.hidden = !padding;
+    Object.assign(this.padding.style, { right: 0, bottom: 0, width: `${(padding / width) * 100}%`, height: `${100 / height}%` });
   }
 
   click(event) {

@@ -1,6 +1,6 @@
 // The explorer: what is on every page, and the way between pages.
 
-import { ask } from "./api.js";
+import { ask, BASE } from "./api.js";
 import { h, name, replace } from "./dom.js";
 import { refLabel, shortId } from "./format.js";
 import { listenToKeys } from "./keys.js";
@@ -9,9 +9,14 @@ import { drawCommits } from "./commits.js";
 import { drawBrowse } from "./browse.js";
 import { drawCompare } from "./compare.js";
 import { drawOperations } from "./operations.js";
+import { drawOverview, drawRepositories } from "./overview.js";
 import { drawSearch } from "./search.js";
 import { drawStorage } from "./storage.js";
 
+const IS_LIST = "several" in document.documentElement.dataset; // the list of several repositories
+
+if (IS_LIST) page("/", "Repositories", drawRepositories);
+else page("/", "Overview", drawOverview);
 page("/commits", "Commits", drawCommits);
 page("/browse", "Browse", drawBrowse);
 page("/compare", "Compare", drawCompare);
@@ -19,7 +24,7 @@ page("/operations", "Operations", drawOperations);
 page("/storage", "Storage", drawStorage);
 page("/search", "Search", drawSearch);
 
-const TABS = [["/commits", "Commits"], ["/browse", "Browse"], ["/compare", "Compare"], ["/operations", "Operations"], ["/storage", "Storage"]];
+const TABS = [["/", "Overview"], ["/commits", "Commits"], ["/browse", "Browse"], ["/compare", "Compare"], ["/operations", "Operations"], ["/storage", "Storage"]];
 
 const MOST = 300; // branches, and tags, to choose from
 
@@ -47,7 +52,7 @@ function versionPicker(repository, at) {
 
 function choose(at) {
   const { path, parameters } = current();
-  if (path === "/browse" || path === "/storage" || path === "/search") {
+  if (path === "/browse" || path === "/storage" || path === "/search" || path === "/") {
     visit(path, { ...parameters, at });
   } else visit("/browse", { at });
 }
@@ -60,7 +65,8 @@ function drawTop(repository) {
   const online = repository.status === "online";
   replace(
     document.getElementById("top"),
-    h("a", { class: "brand", href: "/commits", "aria-label": "frazil explorer: commits" }, h("img", { src: "/static/icon.svg", alt: "", width: 26, height: 26 }), name(repository.name)),
+    BASE ? h("a", { class: "all", href: "/", title: "All repositories" }, "All") : null,
+    h("a", { class: "brand", href: link("/", { at: parameters.at }), "aria-label": `${repository.name}: overview` }, h("img", { src: "/static/icon.svg", alt: "", width: 26, height: 26 }), name(repository.name)),
     online ? null : h("span", { class: "badge bad", title: repository.status_reason ?? "" }, repository.status),
     h("nav", { "aria-label": "Pages" }, TABS.map(([target, label]) => h("a", { href: link(target, { at: parameters.at }), "aria-current": target === path ? "page" : null }, label))),
     h("span", { class: "space" }),
@@ -74,6 +80,7 @@ function drawTop(repository) {
 async function begin() {
   let repository = { name: "…", status: "online", branches: { name: [] }, tags: { name: [] } };
   document.addEventListener("visited", async () => {
+    if (IS_LIST) return;
     drawTop(repository);
     try {
       repository = await ask("repository");

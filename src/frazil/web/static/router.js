@@ -1,5 +1,6 @@
 // Every state has a URL: a page, and parameters. Pages are drawn anew when these change.
 
+import { BASE } from "./api.js";
 import { announce, h, replace } from "./dom.js";
 
 const pages = new Map();
@@ -12,11 +13,11 @@ export function page(path, title, draw) {
 export function link(path, parameters = {}) {
   const given = Object.entries(parameters).filter(([, value]) => value !== null && value !== undefined && value !== "");
   const query = new URLSearchParams(given).toString();
-  return query ? `${path}?${query}` : path;
+  return BASE + (query ? `${path}?${query}` : path);
 }
 
 export function current() {
-  const path = location.pathname === "/" ? "/commits" : location.pathname;
+  const path = location.pathname.slice(BASE.length) || "/";
   return { path, parameters: Object.fromEntries(new URLSearchParams(location.search)) };
 }
 
@@ -70,7 +71,8 @@ export function followLinks() {
     const anchor = event.target.closest?.("a[href]");
     if (!anchor || event.defaultPrevented || event.button || event.metaKey || event.ctrlKey || event.shiftKey || event.altKey) return;
     const target = new URL(anchor.href);
-    if (target.origin !== location.origin || target.pathname.startsWith("/api/") || anchor.getAttribute("href").startsWith("#")) return;
+    if (target.origin !== location.origin || anchor.hasAttribute("download") || anchor.getAttribute("href").startsWith("#")) return;
+    if (!target.pathname.startsWith(`${BASE}/`) || (!BASE && /^\/(repo|api)\//.test(target.pathname))) return; // another repository
     event.preventDefault();
     history.pushState(null, "", target.pathname + target.search);
     show();

@@ -15,7 +15,7 @@ function owners(title, list) {
   if (!list.length) return null;
   const most = Math.max(...list.map((each) => all(each.total)));
   const sorted = [...list].sort((one, other) => all(other.total) - all(one.total)).slice(0, 500);
-  return h("section", { class: "card wide" }, h("h2", {}, title), h("table", {}, h("thead", {}, h("tr", {}, ["", "All", "Alone", ""].map((each) => h("th", { scope: "col", class: each ? "number" : null }, each)))), h("tbody", {}, sorted.map((each) => h("tr", {}, h("td", {}, h("span", { class: "quiet" }, each.kind === "array" ? "" : `${each.kind} `), name(each.name)), h("td", { class: "number" }, bytes(all(each.total))), h("td", { class: "number", title: "what would be freed without it" }, bytes(all(each.exclusive))), h("td", { class: "bar-cell" }, bar(each.total, most)))))));
+  return h("section", { class: "card wide" }, h("h2", {}, title), h("table", {}, h("thead", {}, h("tr", {}, ["Name", "All", "Alone", "Share"].map((each, at) => h("th", { scope: "col", class: at === 1 || at === 2 ? "number" : null }, each)))), h("tbody", {}, sorted.map((each) => h("tr", {}, h("td", {}, h("span", { class: "quiet" }, each.kind === "array" ? "" : `${each.kind} `), name(each.name)), h("td", { class: "number" }, bytes(all(each.total))), h("td", { class: "number", title: "what would be freed without it" }, bytes(all(each.exclusive))), h("td", { class: "bar-cell" }, bar(each.total, most)))))));
 }
 
 function counted(found) {
