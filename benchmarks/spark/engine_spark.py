@@ -18,11 +18,11 @@ from benchmarks.spark.data import DIMS, SERIES, TILES, Sample, paths_of
 from benchmarks.spark.engine import CORES, RESULT, SCAN, Engine, Work, Written
 from benchmarks.spark.queries import Query, stations
 from frazil.spark.ingestion.ingest import ingest
+from frazil.spark.io.write import write
 from frazil.spark.pipelines.export import export
 from frazil.spark.pipelines.rechunk import rechunk
 from frazil.spark.pipelines.reduce import reduce
 from frazil.spark.spark_session import session
-from frazil.spark.writing.write import write
 
 CHUNKS = dict(zip(DIMS, TILES, strict=True))
 ORDER = {"lat": "descending"}

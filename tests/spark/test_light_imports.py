@@ -47,6 +47,7 @@ HEAVY = {
     "pyarrow.parquet",
 }
 OF_THE_DRIVER = {
+    "frazil.api",  # all public names
     "frazil.spark.io.change_reader",
     "frazil.spark.io.stream_rows",
     "frazil.spark.native.catalog",

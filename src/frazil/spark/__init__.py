@@ -50,8 +50,8 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
     from frazil.spark.io.sql import sql as sql
     from frazil.spark.io.transaction import Transaction as Transaction
     from frazil.spark.io.transaction import transaction as transaction
-    from frazil.spark.writing.write import WriteResult as WriteResult
-    from frazil.spark.writing.write import write as write
+    from frazil.spark.io.write import WriteResult as WriteResult
+    from frazil.spark.io.write import write as write
     from frazil.spark.pipelines.clone import CloneResult as CloneResult
     from frazil.spark.pipelines.clone import clone as clone
     from frazil.spark.pipelines.clone import explain_clone as explain_clone
@@ -98,7 +98,7 @@ attach(
         ],
         "frazil.spark.io.sql": ["SqlPlan", "plan_sql", "sql"],
         "frazil.spark.io.transaction": ["Transaction", "transaction"],
-        "frazil.spark.writing.write": ["WriteResult", "write"],
+        "frazil.spark.io.write": ["WriteResult", "write"],
         "frazil.spark.pipelines.clone": ["CloneResult", "clone", "explain_clone"],
         "frazil.spark.pipelines.export": ["ExportResult", "export"],
         "frazil.spark.pipelines.map_blocks": ["Block", "MapBlocksResult", "Output", "map_blocks"],

@@ -18,8 +18,8 @@ import frazil
 from frazil.engine.repository import Repository
 from frazil.spark import ingest, read
 from frazil.spark.ingestion.ingest import IngestResult
+from frazil.spark.io.write import WriteResult, write
 from frazil.spark.writing import layout
-from frazil.spark.writing.write import WriteResult, write
 from tests.spark.cluster.gates import Gate
 
 SHAPE = (24, 40, 50)  # t, y, x

@@ -1,7 +1,9 @@
 """How work is cut, without Spark."""
 
+from dataclasses import replace
 from math import prod
 from pathlib import Path
+from random import Random
 
 import numpy as np
 import pytest
@@ -9,11 +11,14 @@ import zarr
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.api import Repository, local_filesystem_storage
+from frazil.api import Repository, in_memory_storage, local_filesystem_storage
 from frazil.engine.refs.version import Branch
+from frazil.engine.session.session import Session
+from frazil.errors import ObjectNotFoundError
 from frazil.paths import NodePath
-from frazil.spark.pipelines.rechunk import count_reads, plan_rechunk
+from frazil.spark.pipelines.rechunk_plan import Rewrite, plan_rechunk
 from frazil.spark.pipelines.relayout import Wanted, pieces, read_bounded
+from frazil.spark.pipelines.scratch import Exchange, scratch_objects
 from frazil.spark.runtime import jobs
 from frazil.spark.runtime.executor import Amounts
 from frazil.spark.runtime.jobs import Cut, choose_box, region_shape
@@ -39,36 +44,86 @@ def test_boxes_cover_the_array_once_in_whole_units_within_the_limit(
 
 
 @given(LENGTHS)
-def test_reads_of_chunks_are_counted(lengths: list[tuple[int, int, int]]) -> None:
-    shape, box, source = (tuple(one[k] for one in lengths) for k in range(3))
-    cut, reads, chunks = Cut(shape, box), 0, 1
-    for n, size in zip(shape, source, strict=True):
-        chunks *= -(-n // size)
+def test_overlaps_of_two_grids_are_counted_and_found(lengths: list[tuple[int, int, int]]) -> None:
+    shape, box, other = (tuple(one[k] for one in lengths) for k in range(3))
+    cut, second, pairs = Cut(shape, box), Cut(shape, other), 0
     for number in range(len(cut)):
-        region = zip(cut.region(number), source, strict=True)
-        reads += prod(len({k // size for k in range(p.start, p.stop)}) for p, size in region)
-    assert count_reads(shape, box, source) == pytest.approx(reads / chunks)
+        inside = np.zeros(shape, bool)
+        inside[cut.region(number)] = True
+        overlapping = [k for k in range(len(second)) if inside[second.region(k)].any()]
+        assert second.touched(cut.region(number)) == overlapping
+        pairs += len(overlapping)
+    assert cut.count_touched(other) == pairs
 
 
-def test_tasks_are_larger_where_small_ones_would_read_the_source_often(tmp_path: Path) -> None:
+DTYPES = st.sampled_from(["u1", "i2", ">f4", "c16", "M8[s]", "U3", "S5", "bool", "f4,i8"])
+
+
+@given(LENGTHS, DTYPES, st.randoms(use_true_random=False))
+def test_values_come_through_scratch_objects_unchanged(
+    lengths: list[tuple[int, int, int]], dtype: str, random: Random
+) -> None:
+    shape, first, second = (tuple(one[k] for one in lengths) for k in range(3))
+    data = np.frombuffer(random.randbytes(prod(shape)), np.uint8).reshape(shape)
+    values = data.view("bool") > 127 if dtype == "bool" else data.astype(dtype)
+    exchange = Exchange(Cut(shape, first), Cut(shape, second), values.dtype, start=3)
+    files = Repository.create(in_memory_storage())._engine.files
+    before = list(files.store.list())
+    with scratch_objects(files.store, 3 + exchange.objects) as scratch:
+        for number in range(exchange.objects):
+            box = values[exchange.first.region(number)]
+            scratch.put(files.store, 3 + number, exchange.split(number, box))
+        made = np.empty_like(values)
+        for number in range(len(exchange.second)):
+            made[exchange.second.region(number)] = exchange.join(number, files, scratch)
+    np.testing.assert_array_equal(made, values)
+    assert list(files.store.list()) == before
+
+
+def test_a_task_that_outlives_its_job_leaves_nothing() -> None:
+    store = Repository.create(in_memory_storage())._engine.files.store
+    before = list(store.list())
+    with scratch_objects(store, 1) as scratch:
+        pass
+    with pytest.raises(ObjectNotFoundError):
+        scratch.put(store, 0, np.zeros(3))
+    assert list(store.list()) == before
+
+
+def plan_of(session: Session, chunks: dict[str, int]) -> Rewrite:
+    wanted = Wanted(chunks=chunks)
+    plan = plan_rechunk(session, NodePath("/maps"), NodePath("/new"), wanted, parallelism=2)
+    (rewrite,) = plan.rewrites
+    return rewrite
+
+
+def test_the_plan_that_moves_the_fewest_bytes_is_taken(tmp_path: Path) -> None:
     repository = Repository.create(local_filesystem_storage(tmp_path))
-    with repository.transaction("main", message="maps") as store:
-        zarr.create_array(
-            store,
-            name="maps",
-            shape=(4800, 180, 360),
-            chunks=(24, 180, 360),
-            dtype="f4",
-            dimension_names=["t", "y", "x"],
-        )
-    session = repository._engine.readonly_session(Branch("main"))
-    for chunks, most, times in (({"t": 4800, "y": 10, "x": 10}, 4, 6), ({"t": 12}, 1, 1)):
-        plan = plan_rechunk(
-            session, NodePath("/maps"), NodePath("/new"), Wanted(chunks=chunks), parallelism=2
-        )
-        (rewrite,) = plan.rewrites
-        assert 4 * prod(rewrite.cut.box) <= most * jobs.MAX_TASK_BYTES
-        assert count_reads(rewrite.cut.shape, rewrite.cut.box, (24, 180, 360)) <= times
+    for hours in (480, 4800):
+        with repository.transaction("main", message="maps") as store:
+            zarr.create_array(
+                store,
+                name="maps",
+                shape=(hours, 180, 360),
+                chunks=(24, 180, 360),
+                dtype="f4",
+                dimension_names=["t", "y", "x"],
+                overwrite=True,
+            )
+        session = repository._engine.readonly_session(Branch("main"))
+        series = plan_of(session, {"t": hours, "y": 10, "x": 10})
+        days = plan_of(session, {"t": 12})
+        assert (days.reads, days.scratch_bytes) == (1, 0)
+        size = hours * 180 * 360 * 4
+        if hours == 480:  # larger boxes will do
+            assert (series.exchange, series.reads) == (None, 2)
+        else:
+            assert (series.reads, series.scratch_bytes) == (1, size)
+            assert 4 * prod(series.cut.box) <= jobs.MAX_TASK_BYTES
+            assert series.exchange
+            assert 4 * prod(series.exchange.first.box) <= jobs.MAX_TASK_BYTES
+        direct = replace(series, exchange=None)
+        assert series.cost_bytes <= direct.cost_bytes
 
 
 @given(st.lists(st.integers(0, 10**12), min_size=1, max_size=50), st.data())

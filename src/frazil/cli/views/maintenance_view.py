@@ -17,7 +17,7 @@ from frazil.maintenance.summaries import (
     Remaining,
     StorageStats,
 )
-from frazil.spark.pipelines.rechunk import RechunkPlan
+from frazil.spark.pipelines.rechunk_plan import RechunkPlan
 
 
 def print_summary(summary: GCSummary, *, dry_run: bool) -> None:
@@ -185,6 +185,8 @@ def plan_as_json(plan: RechunkPlan) -> dict[str, Any]:
                 "shards": None if one.layout.shards is None else list(one.layout.shards),
                 "codecs": [codec["name"] for codec in one.layout.codecs],
                 "bytes": one.size_bytes,
+                "read_bytes": one.read_bytes,
+                "scratch_bytes": one.scratch_bytes,
                 "tasks": len(one.cut),
             }
             for one in plan.rewrites
@@ -205,12 +207,13 @@ def print_plan(plan: RechunkPlan) -> None:
             _lengths(one["chunks"]),
             _lengths(one["shards"] or ["-"]),
             " ".join(one["codecs"]),
-            f"{one['bytes'] / 1e6:.1f}",
+            *(f"{one[size] / 1e6:.1f}" for size in ("bytes", "read_bytes", "scratch_bytes")),
             one["tasks"],
         ]
         for one in arrays
     ]
-    print_table(["array", "shape", "chunks", "shards", "codecs", "MB", "tasks"], rows)
+    sizes = ["MB", "MB read", "MB scratch"]
+    print_table(["array", "shape", "chunks", "shards", "codecs", *sizes, "tasks"], rows)
 
 
 def _lengths(lengths: list[Any]) -> str:

@@ -41,13 +41,13 @@ from frazil.spark.ingestion.ingest_run import (
     write_sources,
 )
 from frazil.spark.ingestion.target import parse_group
+from frazil.spark.io.write import WriteResult, write
 from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit
 from frazil.spark.runtime.executor import SparkExecutor, spark_executor
 from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.sources import Source, SourceDescription, SourceName, find_sources, parse_format
 from frazil.spark.table.opened import RepositoryLike
 from frazil.spark.writing.options import open_engine
-from frazil.spark.writing.write import WriteResult, write
 
 # Sources that are rows: DataFrames and Parquet files, which `frazil.spark.write` writes.
 

@@ -31,7 +31,6 @@ from frazil.spark.table.scan import (
     plan_scan,
     plan_table,
     read_box,
-    read_box_where,
 )
 from frazil.spark.table.scan_plan import Axis, Box, cut, take_sample
 from frazil.spark.table.schema import arrow_schema, spark_schema
@@ -66,12 +65,16 @@ else:  # every task that reads rows imports this module, and needs none of these
 
 # Writers that the data source returns to Spark.
 
+type Writer = (
+    sink.RowsWriter | sink.StageWriter | chunk_rows.ChunkRowsWriter | write_tasks.TasksWriter
+)
 
-def make_writer(
-    options: Mapping[str, str], schema: StructType, *, overwrite: bool
-) -> "sink.RowsWriter | chunk_rows.ChunkRowsWriter | write_tasks.TasksWriter":
+
+def make_writer(options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> "Writer":
     with carrying_errors():
         parsed = write_options.parse_write_options(options, overwrite=overwrite)
+    if parsed.stage is not None:
+        return sink.StageWriter(parsed)
     if parsed.native is not None and parsed.native.is_tasks:
         return write_tasks.TasksWriter(parsed)
     if parsed.input is write_options.Input.CHUNKS:
@@ -185,9 +188,7 @@ class IcechunkSource(DataSource):
         return IcechunkReader(pinned, scans, schema, planned)
 
     @override
-    def writer(
-        self, schema: StructType, overwrite: bool
-    ) -> "sink.RowsWriter | chunk_rows.ChunkRowsWriter | write_tasks.TasksWriter":
+    def writer(self, schema: StructType, overwrite: bool) -> "Writer":
         return make_writer(self.options, schema, overwrite=overwrite)
 
     @override
@@ -260,14 +261,12 @@ class IcechunkReader(DataSourceReader):
         yield from with_counters(rows, schema, place) if self.counters else rows
 
     def _rows(self, scan: Scan, box: Box, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        if self.where is not None:
-            yield from read_box_where(
-                self.open(), scan, box, schema, self.where, numbered=self.boxes
-            )
-            return
-        rows = read_box(self.open(), scan, box, schema)
+        numbered = self.where is not None and self.boxes
+        rows = read_box(self.open(), scan, box, schema, self.where, numbered=numbered)
+        if self.where is not None or self.sample is None:
+            return rows
         sizes = [dimension.size for dimension in scan.table.grid.dimensions]
-        yield from take_sample(rows, scan.axes, sizes, self.sample) if self.sample else rows
+        return take_sample(rows, scan.axes, sizes, self.sample)
 
     def open(self) -> Opened:
         return reuse_pinned(self.pinned)

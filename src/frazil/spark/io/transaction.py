@@ -25,11 +25,11 @@ from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.spark.io.read import read
+from frazil.spark.io.write import WriteResult, metadata_of, write
 from frazil.spark.runtime.commits import CommitNote, commit_once
 from frazil.spark.table.opened import RepositoryLike
 from frazil.spark.writing.commit import readable_snapshot
 from frazil.spark.writing.options import open_engine
-from frazil.spark.writing.write import WriteResult, metadata_of, write
 
 _OF_COMMIT = ("repo", "branch", "message", "metadata", "txn", "rebase", "storage", "within")
 _OF_VERSION = ("repository", "branch", "tag", "snapshot", "as_of", "storage")

@@ -45,7 +45,7 @@ from frazil.spark.runtime.storage_options import (
     format_path,
     is_storage_option,
     require_shared,
-    storage_of,
+    store_of,
 )
 from frazil.spark.table.metadata_tables import TABLES
 from frazil.spark.table.opened import engine_version
@@ -90,7 +90,7 @@ class Settings:
     reach: Mapping[str, str] = field(default_factory=dict, repr=False)  # storage.*, authorize
 
     def store(self, location: str) -> ObjectStore:
-        return storage_of({**self.storage, "path": location}).store
+        return store_of({**self.storage, "path": location})
 
     @property
     def storage(self) -> dict[str, str]:

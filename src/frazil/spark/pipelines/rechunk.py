@@ -1,6 +1,7 @@
 """Other chunks, codecs or shards for arrays of a repository: one Spark job, one commit.
 
-    driver      layout of each array -> boxes of whole new chunks -> staging branch
+    driver      layout of each array -> boxes of whole new chunks -> staging branch  (rechunk_plan)
+    executors   if that moves fewer bytes: boxes of whole old chunks -> scratch objects
     executors   read the region of a box, encode it again, store it -> references
     driver      references, or manifests that executors made of them -> commit on the staging branch
                 -> the branch is moved there
@@ -9,16 +10,17 @@ Readers see the old arrays until the last step, and the new ones after it.
 """
 
 import hashlib
-import json
+from bisect import bisect
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
-from math import prod
 from time import perf_counter
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from pyspark.sql import SparkSession
 
 from frazil.engine.changes.chunk_reads import refs_in
@@ -30,7 +32,6 @@ from frazil.engine.refs.version import Branch, Exactly
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import (
-    AlreadyExistsError,
     ConflictError,
     InvalidInputError,
     ObjectNotFoundError,
@@ -41,219 +42,79 @@ from frazil.format.nodes import ManifestRef, Node
 from frazil.ids import SnapshotId
 from frazil.paths import NodePath
 from frazil.spark.io.opening import StorageOptions, open_shared
-from frazil.spark.pipelines.relayout import (
-    Codec,
-    Layout,
-    Lengths,
-    Wanted,
-    dims_of,
-    layout_of,
-    read_bounded,
-    relayout,
-)
+from frazil.spark.pipelines.rechunk_plan import RechunkPlan, Rewrite, plan_rechunk
+from frazil.spark.pipelines.relayout import Codec, Lengths, Wanted, read_bounded
+from frazil.spark.pipelines.scratch import Scratch, scratch_objects
 from frazil.spark.runtime.commits import METADATA_KEY, CommitNote, commit_once, find_commit
 from frazil.spark.runtime.executor import SparkExecutor, spark_executor
 from frazil.spark.runtime.jobs import (
     TASKS_PER_CORE,
     Cut,
-    choose_box,
+    Region,
     parallelism,
     partitions_for,
     store_region,
-    task_bytes,
 )
 from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.runtime.stored_refs import Stored, Written, plan_sink
 from frazil.spark.table.documents import group_document
 from frazil.spark.table.opened import RepositoryLike
-from frazil.zarrstore.arrays import open_array
 
-# The plan of a rechunk: which arrays are rewritten, in which boxes.
-
-TEXT_BYTES = 32  # a guess: text has no fixed size
-MOST_BOX_BYTES = 256 << 20  # of a task, where smaller ones would read the source again and again
-_FEW_READS = 2
+# Tasks.
 
 
 @dataclass(frozen=True, slots=True)
-class Rewrite:
-    """An array whose values are read at `source` and stored at `target`, encoded again."""
+class ReadJob:
+    """First pass: a task reads a box of a source and stores it as a scratch object; picklable."""
 
-    source: NodePath
-    target: NodePath
-    document: bytes
-    cut: Cut
-    stored: tuple[int, ...]  # lengths of what the source is stored in
-    itemsize: int
+    base: Session  # read-only
+    staged: tuple[Rewrite, ...]
+    scratch: Scratch
 
-    @property
-    def size_bytes(self) -> int:
-        return prod(self.cut.shape) * self.itemsize
-
-    @property
-    def layout(self) -> Layout:
-        return layout_of(json.loads(self.document))
-
-    @property
-    def chunks(self) -> int:
-        """Chunks that the result may have; shards, where there are some."""
-        lengths = self.layout.stored or self.cut.box
-        return prod(-(-n // size) for n, size in zip(self.cut.shape, lengths, strict=True))
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A node that only changes its place; the chunks of an array are referred to, not copied."""
-
-    source: NodePath
-    target: NodePath
-    document: bytes
-    is_array: bool
-
-
-@dataclass(frozen=True, slots=True)
-class RechunkPlan:
-    path: NodePath
-    into: NodePath
-    snapshot: str  # what is read
-    rewrites: tuple[Rewrite, ...]
-    copies: tuple[Copy, ...]
-
-    @property
-    def in_place(self) -> bool:
-        return self.path == self.into
-
-    @property
-    def size_bytes(self) -> int:
-        return sum(one.size_bytes for one in self.rewrites)
-
-    @property
-    def tasks(self) -> int:
-        return sum(len(one.cut) for one in self.rewrites)
+    def __call__(self, files: Files, tasks: range) -> None:
+        exchanges = [one.exchange for one in self.staged if one.exchange is not None]
+        starts = [exchange.start for exchange in exchanges]
+        for task in tasks:
+            array = bisect(starts, task) - 1
+            one, exchange = self.staged[array], exchanges[array]
+            number = task - exchange.start
+            values = _read(self.base, one, exchange.first.region(number))
+            self.scratch.put(files.store, task, exchange.split(number, values))
 
 
 @dataclass(frozen=True)
 class RechunkJob:
-    """One task for each box of each array; picklable."""
+    """A task makes the chunks of a box, of the source or of scratch objects; picklable."""
 
     base: Session  # read-only
     rewrites: tuple[Rewrite, ...]
     writer: ChunkWriter
+    scratch: Scratch
 
     @cached_property
     def ends(self) -> list[int]:
         """End of each array's tasks."""
         return list(accumulate(len(one.cut) for one in self.rewrites))
 
-    def __call__(self, _: Files, tasks: range) -> list[Written]:
-        results = [self._run(task) for task in tasks]
+    def __call__(self, files: Files, tasks: range) -> list[Written]:
+        results = [self._run(files, task) for task in tasks]
         self.writer.sync()
         return results
 
-    def _run(self, task: int) -> Written:
-        array = int(np.searchsorted(self.ends, task, side="right"))
+    def _run(self, files: Files, task: int) -> Written:
+        array = bisect(self.ends, task)
         one = self.rewrites[array]
-        region = one.cut.region(task - (self.ends[array] - len(one.cut)))
-        values = read_bounded(self.base, one.source, region, one.stored, itemsize=one.itemsize)
-        refs = store_region(one.document, self.writer, region, values)
-        return Written(array, refs)
+        number = task - (self.ends[array] - len(one.cut))
+        region = one.cut.region(number)
+        if one.exchange is None:
+            values = _read(self.base, one, region)
+        else:
+            values = one.exchange.join(number, files, self.scratch)
+        return Written(array, store_region(one.document, self.writer, region, values))
 
 
-def plan_rechunk(
-    session: Session, path: NodePath, into: NodePath, wanted: Wanted, *, parallelism: int
-) -> RechunkPlan:
-    """Raises NodeNotFoundError, InvalidInputError, AlreadyExistsError; reads no chunk.
-
-    In a group, dimension coordinates stay as they are: they are best read at once.
-    """
-    root = session.node(path)
-    if into != path and session.find_node(into) is not None:
-        raise AlreadyExistsError(f"there is a node at `{into}` already")
-    for above in into.ancestors:
-        node = session.find_node(above)
-        if node is not None and node.array is not None:
-            raise InvalidInputError(
-                f"cannot create `{into}`: `{above}` is an array", kind="not-a-group"
-            )
-    nodes = [root] if root.array is not None else list(session.nodes(path))
-    documents = [_new_document(node, root, wanted) for node in nodes]
-    _require_known_dims(nodes, wanted)
-    changed = [new != node.user_data for node, new in zip(nodes, documents, strict=True)]
-    total = sum(
-        _size_bytes(session, node) for node, differs in zip(nodes, changed, strict=True) if differs
-    )
-    limits = task_bytes(total, parallelism), min(MOST_BOX_BYTES, total // parallelism)
-    rewrites, copies = [], []
-    for node, document, differs in zip(nodes, documents, changed, strict=True):
-        target = _move_path(node.path, path, into)
-        if differs:
-            rewrites.append(_rewrite(session, node, target, document, limits))
-        elif into != path:
-            copies.append(Copy(node.path, target, node.user_data, node.array is not None))
-    return RechunkPlan(path, into, str(session.snapshot_id), tuple(rewrites), tuple(copies))
-
-
-def _new_document(node: Node, root: Node, wanted: Wanted) -> bytes:
-    if node.array is None:
-        return node.user_data
-    if node.path != root.path and _is_coordinate(node):
-        return node.user_data
-    return relayout(node.user_data, wanted, node.path.text)
-
-
-def _is_coordinate(node: Node) -> bool:
-    return dims_of(json.loads(node.user_data)) == (node.path.name,)
-
-
-def _require_known_dims(nodes: Sequence[Node], wanted: Wanted) -> None:
-    known = {d for n in nodes if n.array is not None for d in dims_of(json.loads(n.user_data))}
-    unknown = wanted.dims() - known
-    if unknown:
-        raise InvalidInputError(
-            f"no dimension {', '.join(map(repr, sorted(unknown)))};"
-            f" there is {', '.join(sorted(known)) or 'none'}"
-        )
-
-
-def _rewrite(
-    session: Session, node: Node, target: NodePath, document: bytes, limits: tuple[int, int]
-) -> Rewrite:
-    """Boxes have up to the first limit of bytes; up to the second, if that saves many reads."""
-    told = json.loads(document)
-    shape = tuple(told["shape"])
-    unit = layout_of(told).stored or ()
-    source = layout_of(json.loads(node.user_data)).stored or unit
-    itemsize = _itemsize(session, node)
-    limit, most = limits
-    box = choose_box(shape, unit, source, itemsize=itemsize, max_bytes=limit)
-    while limit < most and count_reads(shape, box, source) > _FEW_READS:
-        limit = min(2 * limit, most)
-        box = choose_box(shape, unit, source, itemsize=itemsize, max_bytes=limit)
-    return Rewrite(node.path, target, document, Cut(shape, box), source, itemsize)
-
-
-def count_reads(shape: Sequence[int], box: Sequence[int], source: Sequence[int]) -> float:
-    """Times that a chunk of the source is read, on average: once for each box that it is in."""
-    reads = 1.0
-    for n, size, chunk in zip(shape, box, source, strict=True):
-        starts = np.arange(0, n, size)
-        touched = -(-np.minimum(starts + size, n) // chunk) - starts // chunk
-        reads *= touched.sum() / max(1, -(-n // chunk))
-    return float(reads)
-
-
-def _itemsize(session: Session, node: Node) -> int:
-    dtype = open_array(session, node.path).dtype
-    return TEXT_BYTES if dtype.kind in "OT" else dtype.itemsize
-
-
-def _size_bytes(session: Session, node: Node) -> int:
-    return prod(node.array.shape if node.array else ()) * _itemsize(session, node)
-
-
-def _move_path(path: NodePath, old: NodePath, new: NodePath) -> NodePath:
-    below = path.text.removeprefix(old.text).strip("/")
-    return NodePath.from_key_prefix(f"{new.text}/{below}")
+def _read(base: Session, one: Rewrite, region: Region) -> npt.NDArray[Any]:
+    return read_bounded(base, one.source, region, one.decoded, itemsize=one.itemsize)
 
 
 # Work on a branch of its own, shown to others all at once.
@@ -480,22 +341,43 @@ def _run(work: _Rechunk, progress: ProgressOption) -> tuple[SnapshotId, Stored]:
     plan, repository = work.plan, work.staging.repository
     session = repository.writable_session(work.staging.name)
     base = repository.readonly_session(Exactly(work.staging.base))
-    job = RechunkJob(base, plan.rewrites, session.chunk_writer())
-    sizes = np.concatenate([[0], *(one.cut.sizes * one.itemsize for one in plan.rewrites)])[1:]
     _set_nodes(session, plan)
-    with spark_executor(work.spark, repository, progress, job=work.note.job) as executor:
+    with (
+        spark_executor(work.spark, repository, progress, job=work.note.job) as executor,
+        scratch_objects(repository.store, plan.scratch_objects) as scratch,
+    ):
         _copy_refs(executor, repository, session, base, plan)
+        _read_sources(executor, ReadJob(base, plan.staged, scratch))
         arrays = [(one.target, None) for one in plan.rewrites]
         chunks = sum(one.chunks for one in plan.rewrites)
         stored = plan_sink(executor, repository, session, arrays, chunks).run(
-            job, plan.tasks, f"Rechunking `{plan.path}`", sizes=sizes,
+            RechunkJob(base, plan.rewrites, session.chunk_writer(), scratch),
+            plan.tasks,
+            f"Rechunking `{plan.path}`",
+            sizes=_box_bytes([(one.cut, one.itemsize) for one in plan.rewrites]),
             partitions=partitions_for(work.spark, plan.size_bytes),
-        )  # fmt: skip
+        )
         made = commit_once(
             repository, session, work.note, work.message, branch=work.staging.name,
             metadata=work.metadata, allow_empty=True,
         )  # fmt: skip
     return SnapshotId.parse(made.snapshot_id), stored
+
+
+def _read_sources(executor: SparkExecutor, job: ReadJob) -> None:
+    boxes = [(one.exchange.first, one.itemsize) for one in job.staged if one.exchange is not None]
+    sizes = _box_bytes(boxes)
+    tasks = executor.run(
+        job, len(sizes), "Reading the source", sizes=sizes, partitions=len(sizes)
+    )  # fmt: skip
+    for _ in tasks:
+        pass
+
+
+def _box_bytes(cuts: Sequence[tuple[Cut, int]]) -> npt.NDArray[np.int64]:
+    """Bytes of each box of each array."""
+    sizes = [cut.sizes * itemsize for cut, itemsize in cuts]
+    return np.concatenate([np.zeros(0, np.int64), *sizes])
 
 
 def _set_nodes(session: Session, plan: RechunkPlan) -> None:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.paths import NodePath
-from frazil.spark.runtime.jobs import MAX_TASK_BYTES, Cut, Region, choose_box, region_shape
+from frazil.spark.runtime.jobs import MAX_TASK_BYTES, Cut, Region, choose_box, region_shape, within
 from frazil.zarrstore.array_codecs import check_document, codec_object, split_chain
 from frazil.zarrstore.arrays import read_region
 
@@ -211,7 +211,7 @@ def read_bounded(
         values = read_region(session, path, part)
         if made is None:
             made = np.empty(region_shape(region), dtype=values.dtype)
-        made[_within(part, region)] = values
+        made[within(part, region)] = values
     return read_region(session, path, region) if made is None else made
 
 
@@ -232,9 +232,3 @@ def pieces(
             slice(max(whole.start, (k + a.start) * n), min(whole.stop, (k + a.stop) * n))
             for a, k, n, whole in zip(cut.region(number), first, chunks, region, strict=True)
         )
-
-
-def _within(part: Region, region: Region) -> Region:
-    return tuple(
-        slice(p.start - r.start, p.stop - r.start) for p, r in zip(part, region, strict=True)
-    )

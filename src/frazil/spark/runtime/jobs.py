@@ -76,9 +76,32 @@ class Cut:
             for along, size, n in zip(self.place(number), self.box, self.shape, strict=True)
         )
 
+    def touched(self, region: Region) -> list[int]:
+        """Numbers of the boxes that overlap a region, in ascending order."""
+        numbers = np.zeros(1, np.int64)
+        for part, size, count in zip(region, self.box, self.counts, strict=True):
+            along = np.arange(part.start // size, -(-part.stop // size))
+            numbers = (numbers[:, None] * count + along).reshape(-1)
+        return [int(number) for number in numbers]
+
+    def count_touched(self, box: Sequence[int]) -> int:
+        """Boxes of another cut of the same shape that each box overlaps, added up."""
+        pairs = 1
+        for n, size, other in zip(self.shape, self.box, box, strict=True):
+            starts = np.arange(0, n, size)
+            pairs *= int((-(-np.minimum(starts + size, n) // other) - starts // other).sum())
+        return pairs
+
 
 def region_shape(region: Region) -> tuple[int, ...]:
     return tuple(part.stop - part.start for part in region)
+
+
+def within(part: Region, region: Region) -> Region:
+    """A part of a region, counted from where the region begins."""
+    return tuple(
+        slice(p.start - r.start, p.stop - r.start) for p, r in zip(part, region, strict=True)
+    )
 
 
 def choose_box(
@@ -106,9 +129,11 @@ def choose_box(
 
 
 def _grow(box: list[int], k: int, goal: int, limit: int) -> None:
+    """Grows along one axis, to the goal or an even part of it."""
     unit = box[k]
     fitting = limit // max(1, prod(box) // unit) // unit * unit
-    box[k] = max(unit, min(goal, fitting))
+    if fitting > unit:
+        box[k] = min(goal, _round_up(-(-goal // -(-goal // fitting)), unit))
 
 
 def _round_up(number: int, unit: int) -> int:

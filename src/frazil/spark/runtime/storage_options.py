@@ -16,24 +16,16 @@ Without credentials each process looks into its environment.
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from frazil.api.storage import Storage
-from frazil.api.storage_functions import (
-    azure_storage,
-    gcs_storage,
-    http_storage,
-    local_filesystem_storage,
-    s3_storage,
-    tigris_storage,
-)
 from frazil.errors import InvalidInputError
+from frazil.lazy import lazy_module
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore, RemoteSettings
 from frazil.objectstore.registry import Parser, StoreScheme, find_scheme, register
@@ -44,6 +36,12 @@ from frazil.objectstore.remote.place import HttpPlace
 from frazil.objectstore.remote.redirect import RedirectedStore
 from frazil.objectstore.remote.s3 import BucketRoot, S3Place
 from frazil.spark.runtime.access import decode_values, encode_values
+
+if TYPE_CHECKING:
+    from frazil.api import storage, storage_functions
+else:  # all public names of frazil, which a worker that reads a folder does not need
+    storage = lazy_module("frazil.api.storage")
+    storage_functions = lazy_module("frazil.api.storage_functions")
 
 PREFIX = "storage."
 _HIDDEN = re.compile(r"(?i)secret|password|token|access[.]?key")  # Spark's default
@@ -74,8 +72,13 @@ def with_prefix(options: Mapping[str, object]) -> dict[str, str]:
     return {PREFIX + _hidden_name(name): _text(value) for name, value in options.items()}
 
 
-def storage_of(options: Mapping[str, str]) -> Storage:
-    """Returns the storage of the option `path` and the storage options; other options are ignored.
+def storage_of(options: Mapping[str, str]) -> "storage.Storage":
+    """Returns the storage of `store_of`."""
+    return storage.Storage(store_of(options))
+
+
+def store_of(options: Mapping[str, str]) -> ObjectStore:
+    """Returns the store of the option `path` and the storage options; other options are ignored.
 
     Raises InvalidInputError for a name or a value that cannot be, without repeating a value.
     """
@@ -87,7 +90,7 @@ def storage_of(options: Mapping[str, str]) -> Storage:
     kind, own = _kind_of(path), storage_options_in(options)
     parameters = _parse(kind, own)
     try:
-        return Storage(kind.open(path, **parameters))
+        return kind.open(path, **parameters)
     except InvalidInputError:
         raise
     except ValueError:  # its text may repeat a secret
@@ -162,13 +165,16 @@ _AZURE: dict[str, Parser] = {
 _HTTP: dict[str, Parser] = {"headers": _mapping, "opts": _mapping}
 
 
-def _stored(make: Callable[..., Storage], *args: Any, **given: Any) -> ObjectStore:
-    return make(*args, **given).store
+def _on_the_web(url: str, **given: Any) -> ObjectStore:
+    return storage_functions.http_storage(url, **given).store
 
 
-def _in_bucket(make: Callable[..., Storage], url: str, **given: Any) -> ObjectStore:
-    parts = urlsplit(url)
-    return make(bucket=parts.netloc, prefix=unquote(parts.path).strip("/"), **given).store
+def _in_bucket(function: str, url: str, **given: Any) -> ObjectStore:
+    parts, make = urlsplit(url), getattr(storage_functions, function)
+    store: ObjectStore = make(
+        bucket=parts.netloc, prefix=unquote(parts.path).strip("/"), **given
+    ).store
+    return store
 
 
 def _open_azure(path: str, **given: Any) -> ObjectStore:
@@ -181,7 +187,8 @@ def _open_azure(path: str, **given: Any) -> ObjectStore:
             f" or write abfss://container@account.dfs.core.windows.net/prefix"
         )
     prefix = unquote(parts.path).strip("/")
-    return azure_storage(account=named, container=container, prefix=prefix, **given).store
+    make = storage_functions.azure_storage
+    return make(account=named, container=container, prefix=prefix, **given).store
 
 
 def _azure_names(parts: SplitResult) -> tuple[str, str]:
@@ -192,14 +199,14 @@ def _azure_names(parts: SplitResult) -> tuple[str, str]:
 
 def _open_folder(path: str) -> ObjectStore:
     folder = unquote(urlsplit(path).path) if "://" in path else path
-    return local_filesystem_storage(folder).store
+    return LocalStore(folder)
 
 
 register("", "file", label="a folder", opener=_open_folder)
-register("http", "https", label="the web", parameters=_HTTP, opener=partial(_stored, http_storage))
-register("s3", "s3a", label="s3://", parameters=_S3, opener=partial(_in_bucket, s3_storage))
-register("tigris", parameters=_TIGRIS, opener=partial(_in_bucket, tigris_storage))
-register("gs", "gcs", label="gs://", parameters=_GCS, opener=partial(_in_bucket, gcs_storage))
+register("http", "https", label="the web", parameters=_HTTP, opener=_on_the_web)
+register("s3", "s3a", label="s3://", parameters=_S3, opener=partial(_in_bucket, "s3_storage"))
+register("tigris", parameters=_TIGRIS, opener=partial(_in_bucket, "tigris_storage"))
+register("gs", "gcs", label="gs://", parameters=_GCS, opener=partial(_in_bucket, "gcs_storage"))
 register("az", "azure", "abfs", "abfss", label="az://", parameters=_AZURE, opener=_open_azure)
 
 
@@ -330,12 +337,12 @@ def place_of_options(options: Mapping[str, str]) -> PlaceText:
         return PlaceText(given.get("path", ""), given.get("secretstorage", ""))
     if given.get("secretstorage"):
         raise InvalidInputError("options secretStorage and storage.<name> exclude each other")
-    return format_place(storage_of(options).store)
+    return format_place(store_of(options))
 
 
 def open_place(text: PlaceText) -> ObjectStore:
     if not text.secret:
-        return storage_of({"path": text.path}).store
+        return store_of({"path": text.path})
     values = decode_values("secretStorage", text.secret, _FIELDS)
     place, settings, probes = values["place"], values["settings"], values.get("probes")
     _require_usable(settings)

@@ -24,7 +24,7 @@ from frazil.objectstore.remote import RemoteStore
 from frazil.objectstore.remote.s3 import BucketRoot
 from frazil.ranges import Range
 from frazil.references.plan import locate
-from frazil.spark.runtime.storage_options import storage_of, with_prefix
+from frazil.spark.runtime.storage_options import store_of, with_prefix
 from frazil.spark.sources.source_formats import MAGIC_BYTES, known_suffixes, recognise_format
 from frazil.spark.sources.source_types import Remote, Source, SourceFormat
 from frazil.spark.sources.zarr_files import MARKERS, ZARR, is_zarr
@@ -161,7 +161,7 @@ def _require_plain(url: str) -> None:
 
 def _root_store(root: str, storage: Mapping[str, object]) -> RemoteStore:
     """Store of the whole bucket or host."""
-    store = storage_of({"path": root, **with_prefix(storage)}).store
+    store = store_of({"path": root, **with_prefix(storage)})
     if isinstance(store, RemoteStore):
         return store
     if isinstance(store, BucketRoot):

@@ -6,13 +6,12 @@ from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from enum import Enum
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from frazil.api.updates import Update, entries
 from frazil.clock import from_datetime
 from frazil.engine.changes.chunk_reads import refs_in
 from frazil.engine.refs.version import Exactly, find_ref
@@ -24,8 +23,14 @@ from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.metadata import decode_metadata_of
 from frazil.format.nodes import Node
 from frazil.ids import ManifestId, SnapshotId, format_ids
+from frazil.lazy import lazy_module
 from frazil.paths import NodePath
 from frazil.zarrstore.virtual_listing import complete_locations
+
+if TYPE_CHECKING:
+    from frazil.api import updates
+else:  # with all public names of frazil; one table needs it, and every worker imports this module
+    updates = lazy_module("frazil.api.updates")
 
 # A repository as a metadata table sees it, on the driver and on executors.
 
@@ -354,7 +359,7 @@ def read_ops_log(context: TableContext) -> Iterator[pa.RecordBatch]:
     """Newest first; `position` counts from it."""
     until, position = context.request.as_of_us, 0
     for page in context.repository.ops_log_pages():
-        listed = list(entries(page))
+        listed = list(updates.entries(page))
         kept = [
             (position + at, one)
             for at, one in enumerate(listed)
@@ -364,7 +369,7 @@ def read_ops_log(context: TableContext) -> Iterator[pa.RecordBatch]:
         yield _ops(kept)
 
 
-def _ops(listed: list[tuple[int, Update]]) -> pa.RecordBatch:
+def _ops(listed: "list[tuple[int, updates.Update]]") -> pa.RecordBatch:
     details = [_to_json(asdict(one.kind)) for _, one in listed]
     return batch_of(
         {

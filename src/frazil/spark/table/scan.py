@@ -21,7 +21,6 @@ from frazil.spark.table.scan_plan import (
     VariableColumn,
     Where,
     batches,
-    batches_where,
     count_chunks,
     count_grid,
     cut_boxes,
@@ -104,36 +103,28 @@ def plan_scan(
     return Scan(table, axes, tuple(boxes), options.batch_rows)
 
 
-def read_box(opened: Opened, scan: Scan, box: Box, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """Rows of one task."""
-    columns = [_block_column(opened, scan, box, column) for column in scan.table.columns]
-    return batches(_shape(box), columns, schema, batch_rows=scan.batch_rows)
-
-
-def read_box_where(
+def read_box(
     opened: Opened,
     scan: Scan,
     box: Box,
     schema: pa.Schema,
-    condition: ValueCondition,
+    condition: ValueCondition | None = None,
     *,
-    numbered: bool,
+    numbered: bool = False,
 ) -> Iterator[pa.RecordBatch]:
-    """Rows of one task for which a condition holds; the table has the columns of that, too.
+    """Rows of one task, those for which a condition holds; the table has the columns of that, too.
 
     The last column of `schema` has the number of each row in the box, if they are `numbered`.
     """
     read = {column.name: _block_column(opened, scan, box, column) for column in scan.table.columns}
     names = schema.names[:-1] if numbered else schema.names
-    asked = {name: each for name, each in read.items() if name in condition.names}
-    variables = {name: each for name, each in asked.items() if isinstance(each, VariableColumn)}
-    return batches_where(
-        _shape(box),
-        [read[name] for name in names],
-        schema,
-        Where(condition, variables, numbered),
-        batch_rows=scan.batch_rows,
-    )
+    where = None
+    if condition is not None:
+        asked = {name: read[name] for name in read.keys() & condition.names}
+        variables = {name: each for name, each in asked.items() if isinstance(each, VariableColumn)}
+        where = Where(condition, variables, numbered)
+    columns = [read[name] for name in names]
+    return batches(_shape(box), columns, schema, where, batch_rows=scan.batch_rows)
 
 
 def _shape(box: Box) -> list[int]:

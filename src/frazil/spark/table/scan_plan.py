@@ -220,19 +220,14 @@ class VariableColumn:
     decoding: Decoding
     nan_is_null: bool
 
-    def at(self, rows: slice | npt.NDArray[np.int64]) -> Values:
+    def at(self, rows: "Rows") -> Values:
         return decode(self.decoding, self.flat[rows], nan_is_null=self.nan_is_null)
 
 
 type BlockColumn = CoordinateColumn | VariableColumn
 
 
-def batches(
-    shape: Sequence[int], columns: Sequence[BlockColumn], schema: pa.Schema, *, batch_rows: int
-) -> Iterator[pa.RecordBatch]:
-    """Rows of a block of `shape`, at most `batch_rows` at a time, exactly of `schema`."""
-    for start, stop in iterate_rows(prod(shape), batch_rows):
-        yield _batch([_column_at(shape, each, slice(start, stop)) for each in columns], schema)
+type Rows = slice | npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -243,35 +238,42 @@ class Where:
     variables: Mapping[str, VariableColumn]
     numbered: bool  # whether a last column has the numbers of rows in the block
 
+    def choose(self, rows: slice) -> Rows:
+        """The rows for which the condition holds; as they are, if it does for all."""
+        values = {name: each.at(rows) for name, each in self.variables.items()}
+        chosen = rows.start + np.flatnonzero(self.condition.holds(values))
+        return chosen if len(chosen) < rows.stop - rows.start else rows
 
-def batches_where(
+
+def batches(
     shape: Sequence[int],
     columns: Sequence[BlockColumn],
     schema: pa.Schema,
-    where: Where,
+    where: Where | None = None,
     *,
     batch_rows: int,
 ) -> Iterator[pa.RecordBatch]:
-    """Like `batches`, of the rows for which a condition holds."""
+    """Rows of a block of `shape`, at most `batch_rows` at a time, exactly of `schema`."""
     for start, stop in iterate_rows(prod(shape), batch_rows):
-        values = {name: each.at(slice(start, stop)) for name, each in where.variables.items()}
-        rows = start + np.flatnonzero(where.condition.holds(values))
-        if len(rows):
-            chosen = rows if len(rows) < stop - start else slice(start, stop)
-            arrays = [_column_at(shape, each, chosen) for each in columns]
-            if where.numbered:
-                arrays.append(from_numbers(rows.astype(schema.types[-1].to_pandas_dtype())))
-            yield _batch(arrays, schema)
+        rows = slice(start, stop) if where is None else where.choose(slice(start, stop))
+        if not isinstance(rows, slice) and not len(rows):
+            continue
+        arrays = [_column_at(shape, each, rows) for each in columns]
+        if where is not None and where.numbered:
+            numbers = _numbers(rows).astype(schema.types[-1].to_pandas_dtype())
+            arrays.append(from_numbers(numbers))
+        yield _batch(arrays, schema)
 
 
-def _column_at(
-    shape: Sequence[int], column: BlockColumn, rows: slice | npt.NDArray[np.int64]
-) -> pa.Array:
+def _numbers(rows: Rows) -> npt.NDArray[np.int64]:
+    return np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
+
+
+def _column_at(shape: Sequence[int], column: BlockColumn, rows: Rows) -> pa.Array:
     if isinstance(column, VariableColumn):
         return to_arrow(column.at(rows))
     inner, count = prod(shape[column.axis + 1 :]), shape[column.axis]
-    numbers = np.arange(rows.start, rows.stop) if isinstance(rows, slice) else rows
-    return column.values.take(from_numbers(numbers // inner % count))
+    return column.values.take(from_numbers(_numbers(rows) // inner % count))
 
 
 def _batch(arrays: Sequence[pa.Array], schema: pa.Schema) -> pa.RecordBatch:

@@ -15,13 +15,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from hashlib import blake2b
 from math import prod
 
 import pyarrow as pa
 from pyspark.sql.types import StructType
 
-from frazil.engine.files.object_keys import chunk_key
 from frazil.engine.merge.rebase import Rebasing
 from frazil.engine.merge.solver import Policy
 from frazil.engine.refs.version import Branch, Exactly
@@ -30,7 +28,7 @@ from frazil.engine.session.session import Session
 from frazil.errors import ConflictError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_index import Box as ChunkBox
-from frazil.ids import ChunkId, SnapshotId
+from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.spark.runtime.commits import CommitNote, Committed, commit_once, find_commit, session_at
@@ -58,7 +56,13 @@ from frazil.spark.writing.session import (
     truncate,
     write_coordinates,
 )
-from frazil.spark.writing.stage import count_rows, dump_pieces, find_coordinates, load_pieces
+from frazil.spark.writing.stage import (
+    count_rows,
+    dump_pieces,
+    find_coordinates,
+    job_key,
+    load_pieces,
+)
 
 APPLICATION = "spark"
 _STATE, _BLOCKS = b"frazil.write", b"frazil.blocks"  # in the metadata of the pieces of a state
@@ -366,7 +370,5 @@ def tip_of(repository: Repository, options: WriteOptions) -> str:
 
 
 def _state_key(options: WriteOptions, epoch: int | None, round_: int) -> str:
-    """The name of a chunk that nothing refers to, as staged rows have one."""
     job = "" if options.native is None else options.native.job
-    told = f"{job} {epoch} {round_}".encode()
-    return chunk_key(ChunkId(blake2b(told, digest_size=12).digest()))
+    return job_key(f"{job} {epoch} {round_}")

@@ -82,6 +82,7 @@ _FOR_SPARK = ("checkpointLocation", "queryName")
 ANY_DIM = "*"
 WRITE = "frazilWrite"  # JSON of the Java side: see NativeWrite
 TASKS = "frazilTasks"  # the same, of a write of task numbers
+STAGE = "frazilStage"  # the job that rows are staged for, and nothing more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -137,6 +138,7 @@ class WriteOptions:
     rebases: bool = False
     access: AccessText = NO_ACCESS
     native: NativeWrite | None = None
+    stage: str | None = None  # the job of `frazil.spark.write` that takes the rows
 
     @property
     def any_dim(self) -> bool:
@@ -153,6 +155,7 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool = False) 
     """Parses the options that Spark passes; `overwrite` is its save mode."""
     given = {name.lower(): text for name, text in options.items()}
     native = _native(given.pop(WRITE.lower(), None), given.pop(TASKS.lower(), None))
+    job = given.pop(STAGE.lower(), None)
     _require_known(given)
     if not given.get("path"):
         raise InvalidInputError("option 'path' is missing: the repository to write to")
@@ -173,6 +176,7 @@ def parse_write_options(options: Mapping[str, str], *, overwrite: bool = False) 
         place=place_of_options(options),
         access=AccessText(given.get("authorize", ""), given.get("secretaccess", "")),
         native=native,
+        stage=job,
         **plain,
     )
     return parsed if native is None else _of_table(parsed, native, has_mode="mode" in given)

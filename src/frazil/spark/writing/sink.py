@@ -22,6 +22,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
@@ -49,11 +50,13 @@ from frazil.spark.writing.options import (
 from frazil.spark.writing.packed_rows import unpack_rows
 from frazil.spark.writing.session import prepare
 from frazil.spark.writing.stage import (
+    INLINE_BYTES,
     OPERATION,
     count_rows,
     discard,
     dump_pieces,
     join_pieces,
+    leave_pieces,
     load_pieces,
     stage,
 )
@@ -117,6 +120,28 @@ class RowsWriter(DataSourceArrowWriter):
             WriteState.delete(store, self.options, epoch=None, round_=0)
 
 
+class StageWriter(DataSourceArrowWriter):
+    """Stages rows for `frazil.spark.write`, which plans and commits in its own process."""
+
+    def __init__(self, options: WriteOptions) -> None:
+        self.options = options
+
+    @override
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> RowsMessage:
+        limit_gc()
+        with carrying_errors():
+            return RowsMessage(stage_rows(self.options, self.options.dims or (), iterator))
+
+    @override
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        store = open_repository(self.options).store
+        leave_pieces(store, self.options.stage or "", pieces_in(messages))
+
+    @override
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        discard(open_repository(self.options).store, pieces_in(messages))
+
+
 def columns_of(options: WriteOptions, schema: StructType) -> StructType:
     """Columns of the table: a command has one more, and DELETE only those that locate a row."""
     native = options.native
@@ -139,10 +164,10 @@ def stage_rows(
     options: WriteOptions, dims: tuple[str, ...], batches: Iterator[pa.RecordBatch]
 ) -> bytes | None:
     """Stages rows; runs on an executor."""
-    session = open_repository(options).readonly_session(Branch(options.branch))
+    writer = ChunkWriter(open_repository(options).store, INLINE_BYTES)
     if options.native is not None and options.native.packed is not None:
         batches = unpack_rows(batches, options.native.packed, options.native.packed_rows)
-    pieces = stage(session.chunk_writer(), batches, dims)
+    pieces = stage(writer, batches, dims)
     return None if pieces is None else dump_pieces(pieces)
 
 
@@ -259,7 +284,7 @@ def answer_write(question: Mapping[str, Any], given: Mapping[str, str]) -> dict[
     match question:
         case {"tasks": int(rows)}:
             options = parse_write_options({**given, TASKS: json.dumps(question)})
-            return {"tasks": count_tasks(options, rows)}
+            return {"tasks": 0 if options.stage else count_tasks(options, rows)}
         case {"clear": list()}:
             options = clearing(parse_write_options(given))
             clear_cells(open_repository(options), options, question, APPLICATION)

@@ -27,6 +27,7 @@ Once the grid of chunks is known, pieces may be cut again (assembly).
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from hashlib import blake2b
 from itertools import pairwise, product
 from math import prod
 from typing import Any
@@ -38,7 +39,7 @@ import pyarrow.compute as pc
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.files.object_keys import chunk_key
-from frazil.errors import InvalidInputError, StorageError
+from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.format.chunk_refs import Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import Data, ObjectStore
@@ -329,3 +330,27 @@ def dump_pieces(pieces: pa.Table) -> bytes:
 
 def load_pieces(data: Data) -> pa.Table:
     return pa.ipc.open_stream(data).read_all()
+
+
+# Pieces for another process: their table is an object whose name follows from that of the job.
+
+
+def leave_pieces(store: ObjectStore, job: str, pieces: pa.Table | None) -> None:
+    if pieces is not None:
+        store.put(job_key(job), dump_pieces(pieces))
+
+
+def take_pieces(store: ObjectStore, job: str) -> pa.Table | None:
+    """The table that was left for a job, which goes away; None if there were no rows."""
+    try:
+        pieces = load_pieces(bytes(store.get(job_key(job)).data))
+    except ObjectNotFoundError:
+        return None
+    with suppress(StorageError):  # garbage collection takes it
+        store.delete([job_key(job)])
+    return pieces
+
+
+def job_key(job: str) -> str:
+    """The name of a chunk that nothing refers to, as staged rows have one."""
+    return chunk_key(ChunkId(blake2b(job.encode(), digest_size=ChunkId.size).digest()))

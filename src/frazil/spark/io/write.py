@@ -1,58 +1,54 @@
 """DataFrames into a repository: rows to cells of arrays, one Spark job, one commit.
 
     driver      schema -> target
-    executors   stage rows                                                (stage)
+    executors   stage rows, by a write of Spark's own                     (sink.StageWriter)
     driver      coordinates -> layout -> arrays (pending), boxes          (commit)
     executors   boxes of staged rows -> whole chunks -> references        (assembly)
     driver      references into the session, or manifests that executors made of them -> commit
 
-`df.write.format("icechunk")` does the same as a write of Spark's, by rounds (sink, write_tasks).
+`df.write.format("icechunk")` does all of it in writes of Spark's, by rounds (sink, write_tasks).
 """
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.files.files import Files
 from frazil.engine.refs.commit_metadata import require_json
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
+from frazil.spark.io.data_source import FORMAT, register
 from frazil.spark.runtime.commits import find_commit
 from frazil.spark.runtime.executor import ExecutorFiles, SparkExecutor
-from frazil.spark.runtime.jobs import collect, map_arrow, parallelism, task_bytes
-from frazil.spark.runtime.progress import (
-    Counter,
-    ProgressCallback,
-    ProgressOption,
-    progress_callback,
-)
+from frazil.spark.runtime.jobs import parallelism, task_bytes
+from frazil.spark.runtime.progress import ProgressCallback, ProgressOption, progress_callback
 from frazil.spark.runtime.storage_options import PlaceText
 from frazil.spark.runtime.stored_refs import Stored, plan_sink
 from frazil.spark.runtime.stored_refs import Written as StoredRefs
-from frazil.spark.runtime.workers import carrying_errors, limit_gc
-from frazil.spark.table.opened import RepositoryLike
+from frazil.spark.runtime.workers import errors_carried
+from frazil.spark.table.opened import RepositoryLike, place_of
 from frazil.spark.writing.assembly import Box, Spans, assemble, cut_piece, plan_cuts
 from frazil.spark.writing.blocks import Indices
 from frazil.spark.writing.commit import Commit, RowsPlan, plan_rows
-from frazil.spark.writing.options import NewArrays, WriteOptions, open_engine, parse_mode
-from frazil.spark.writing.session import Assembly, Written, prepare, write_coordinates
-from frazil.spark.writing.stage import (
-    count_rows,
-    discard,
-    dump_pieces,
-    join_pieces,
-    load_pieces,
-    stage,
+from frazil.spark.writing.options import (
+    STAGE,
+    NewArrays,
+    WriteOptions,
+    open_engine,
+    parse_mode,
 )
+from frazil.spark.writing.session import Assembly, Written, prepare, write_coordinates
+from frazil.spark.writing.stage import count_rows, discard, join_pieces, take_pieces
 
 # Arguments of `frazil.spark.write`, checked as the options of the data source are. Pure.
 
@@ -233,8 +229,9 @@ def write(
         return _empty_result(done, started)
     session = within or repository.writable_session(branch)
     application = df.sparkSession.conf.get("spark.app.name", "spark") or "spark"
+    staged = _StagedRows(df, place_of(repo, storage), branch, repository)
     with progress_callback(progress) as tell:
-        written = _write(df, repository, session, options, tell)
+        written = _write(staged, session, options, tell)
         if written is None:
             return _empty_result(str(session.snapshot_id), started)
         if within is not None:
@@ -246,16 +243,14 @@ def write(
 
 
 def _write(
-    df: DataFrame,
-    repository: Repository,
-    session: Session,
-    options: WriteOptions,
-    tell: ProgressCallback,
+    rows: "_StagedRows", session: Session, options: WriteOptions, tell: ProgressCallback
 ) -> Written | None:
     """Everything but the commit; None if there is nothing to commit."""
+    df, repository = rows.df, rows.repository
     dims = prepare(session, df.schema, options).target.dims
     executor = SparkExecutor(df.sparkSession, ExecutorFiles.of(repository), tell)
-    pieces = _stage(executor, df, session, dims)
+    with executor.counter("Reading rows", 0):
+        pieces = rows.stage(dims)
     try:
         size = 0 if pieces is None else pc.sum(pieces["bytes"]).as_py()
         share = task_bytes(size, parallelism(df.sparkSession))
@@ -273,12 +268,24 @@ def _write(
     return Written(stored.chunks, stored.size_bytes, count_rows(pieces))
 
 
-def _stage(
-    executor: SparkExecutor, df: DataFrame, session: Session, dims: tuple[str, ...]
-) -> pa.Table | None:
-    with executor.counter("Reading rows", 0) as counter:
-        staged = collect(map_arrow(df, _StageRows(session.chunk_writer(), dims, counter), _PIECES))
-    return join_pieces(map(load_pieces, staged["pieces"].to_pylist()))
+@dataclass(frozen=True, slots=True)
+class _StagedRows:
+    """Rows of a DataFrame, to be staged by a write of Spark's, which hands them over packed."""
+
+    df: DataFrame
+    place: PlaceText
+    branch: str
+    repository: Repository
+
+    def stage(self, dims: tuple[str, ...]) -> pa.Table | None:
+        spark, job = self.df.sparkSession, uuid4().hex
+        register(spark)
+        options = {"path": self.place.path, "dims": json.dumps(dims), STAGE: job}
+        if self.place.secret:
+            options["secretStorage"] = self.place.secret
+        with errors_carried():
+            self.df.write.format(FORMAT).mode("append").options(**options).save()
+        return take_pieces(self.repository.store, job)
 
 
 def _cut(executor: SparkExecutor, plan: RowsPlan, pieces: pa.Table) -> pa.Table:
@@ -296,28 +303,6 @@ def _store(executor: SparkExecutor, repository: Repository, plan: RowsPlan) -> S
     sizes = np.array([spans.weigh(box) for box in boxes]).astype(np.int64)
     task = _StoreBoxes(plan.assembly, plan.pieces, spans, boxes)
     return sink.run(task, len(boxes), "Writing rows", sizes=sizes, partitions=len(boxes))
-
-
-_PIECES = pa.schema([("pieces", pa.binary())])
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _StageRows:
-    writer: ChunkWriter
-    dims: tuple[str, ...]
-    counter: Counter
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        limit_gc()
-        with carrying_errors():
-            pieces = stage(self.writer, self._count(batches), self.dims)
-            if pieces is not None:
-                yield pa.RecordBatch.from_pydict({"pieces": [dump_pieces(pieces)]}, schema=_PIECES)
-
-    def _count(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            yield batch
-            self.counter.add(batch.nbytes)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
