@@ -34,12 +34,12 @@ from frazil.zarrstore.pipeline.reading import (
     Item,
     chunk_bytes,
     coders,
+    decode_chunks,
     is_basic,
-    put_in_place,
     require_decodable,
     waves,
 )
-from frazil.zarrstore.pipeline.writing import encode_chunk, require_writable
+from frazil.zarrstore.pipeline.writing import encode_chunks, require_writable
 
 # Index in the shard, selection, place of that among the values, and whether it is the whole chunk.
 type InnerChunk = tuple[tuple[int, ...], Any, Any, bool]
@@ -57,7 +57,7 @@ class _Shard:
     """The chunks wanted of a shard, and where their values belong."""
 
     item: Item
-    out: NDBuffer  # of what is selected of the shard
+    values: npt.NDArray[Any]  # of what is selected of the shard
     chunks: Sequence[InnerChunk]
     is_total: bool  # whether every chunk of it is wanted
 
@@ -99,11 +99,11 @@ def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -
     inner_bytes = prod(inner.shape) * inner.dtype.to_native_dtype().itemsize
     require_decodable(inner_bytes, batch.engine.files.settings.limits)
     tasks = [
-        (shard.out, (None, inner, *chunk[1:]), own)
+        (shard.values, (None, inner, *chunk[1:]), own)
         for shard, data in zip(shards, _fetch_chunks(found, whole, places), strict=True)
         for chunk, own in zip(shard.chunks, data, strict=False)  # none of a missing shard
     ]
-    coders.map(partial(_decode, coding), tasks)
+    decode_chunks(coding, (), tasks)
     decoded = sum(own is not None for _, _, own in tasks)
     there = sum(index is not None for index in indices)
     read_meter.add(chunks=there, decoded=decoded * inner_bytes)
@@ -117,14 +117,20 @@ def _plan(batch: Batch, codec: Any, values: npt.NDArray[Any]) -> list[_Shard] | 
     for item in batch.items:
         if item[1] is not spec or not is_basic(item[3]):
             return None
-        place = np.expand_dims(values[(*item[3], ...)], batch.drop_axes)
+        place = np.expand_dims(_part(values, item[3]), batch.drop_axes)
         chunks = _inner_chunks(item[2], spec.shape, codec.chunk_shape, place.shape)
         if chunks is None:
             return None
         is_total = len({chunk[0] for chunk in chunks}) == count
-        buffer = spec.prototype.nd_buffer.from_numpy_array(place)
-        shards.append(_Shard(item, buffer, chunks, is_total))
+        shards.append(_Shard(item, place, chunks, is_total))
     return shards
+
+
+def _part(values: npt.NDArray[Any], target: tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Values at a place; a single value may be given for all places."""
+    if values.ndim or not target:
+        return values[(*target, ...)]
+    return np.broadcast_to(values, [each.stop - each.start for each in target if type(each) is slice])
 
 
 def _inner_chunks(
@@ -239,15 +245,10 @@ def _fetch_chunks(
         yield chunks
 
 
-def _decode(coding: Coding, task: tuple[NDBuffer, Item, Data | None]) -> None:
-    out, item, data = task
-    put_in_place(coding, out, item, data)
-
-
 def _result(shard: _Shard, index: ShardIndex | None) -> GetResult:
     if index is not None:
         return PRESENT
-    shard.out[...] = fill_value_or_default(shard.item[1])
+    shard.values[...] = fill_value_or_default(shard.item[1])
     return MISSING
 
 
@@ -262,7 +263,7 @@ def write_shards(batch: Batch, codec: Any, value: NDBuffer) -> int:
     spec = batch.items[0][1]
     coding = Coding.of(codec._get_inner_chunk_transform(spec).codecs)  # noqa: SLF001 -- zarr 3.4's
     values = np.asarray(value.as_ndarray_like())
-    if coding is None or values.ndim == 0:
+    if coding is None:
         return 0
     require_writable(batch)
     done = 0
@@ -285,19 +286,14 @@ def _encode_wave(
     old = _old_shards(batch, codec, shards)
     inner = codec._get_chunk_spec(batch.items[0][1])  # noqa: SLF001 -- zarr 3.4's
     tasks = [
-        (shard.out, (None, inner, *chunk[1:]), None if chunk[3] else kept.get(chunk[0]))
+        (shard.values, (None, inner, *chunk[1:]), None if chunk[3] else kept.get(chunk[0]))
         for shard, kept in zip(shards, old, strict=True)
         for chunk in shard.chunks
     ]
-    encoded = iter(coders.map(partial(_encode, coding), tasks))
+    encoded = iter(encode_chunks(coding, (), tasks))
     for shard, kept in zip(shards, old, strict=True):
         kept.update((chunk[0], next(encoded)) for chunk in shard.chunks)
     return coders.map(partial(_assemble, codec, batch.items[0][1]), old)
-
-
-def _encode(coding: Coding, task: tuple[NDBuffer, Item, Data | None]) -> Buffer | None:
-    value, item, old = task
-    return encode_chunk(coding, (), value, (item, old))
 
 
 def _old_shards(
