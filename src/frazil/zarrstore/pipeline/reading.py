@@ -329,6 +329,7 @@ _MEASURES: Mapping[str, Measure] = {
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
 UNIT_BYTES = 1 << 20  # of decoded chunks that one call of a codec makes
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
+_SPAN_RATIO = 8  # bytes that are read of a plain chunk for each that is wanted
 PRESENT = GetResult(status="present")
 MISSING = GetResult(status="missing")
 
@@ -354,6 +355,13 @@ def waves(count: int, size_bytes: int) -> list[tuple[int, int]]:
 def chunk_bytes(batch: Batch) -> int:
     """Size of one decoded chunk; in an irregular grid, of the first."""
     return _decoded_bytes(batch.items[0][1])
+
+
+def read_bytes(batch: Batch, coding: Coding, out: NDBuffer) -> int:
+    """Decoded bytes that a selection needs, about: of chunks that are plain only a part is read."""
+    whole = len(batch.items) * chunk_bytes(batch)
+    wanted = np.asarray(out.as_ndarray_like()).nbytes
+    return min(whole, _SPAN_RATIO * wanted) if coding.is_plain else whole
 
 
 def _decoded_bytes(spec: ArraySpec) -> int:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -23,6 +23,8 @@ from zarr.core.chunk_grids import ChunkGrid
 from zarr.core.indexing import get_indexer
 
 from frazil.engine.changes.chunk_reads import FoundChunks
+from frazil.engine.files.caches import StoredChunk
+from frazil.engine.files.chunk_objects import Span, require_readable_range
 from frazil.engine.files.read_meter import read_meter
 from frazil.errors import FormatError, InvalidInputError
 from frazil.objectstore.protocol import Data
@@ -68,6 +70,14 @@ class _Shard:
         return tuple(np.array([chunk[0] for chunk in self.chunks], np.int64).reshape(-1, ndim).T)
 
 
+def inner_read_bytes(codec: Any, out: NDBuffer) -> int:
+    """Bytes of the inner chunks that a selection of this shape touches, at most and about."""
+    pairs = zip(out.shape, codec.chunk_shape, strict=False)  # axes that were dropped are missing
+    sizes = [((n - 2) // size + 2) * size for n, size in pairs]
+    missing = codec.chunk_shape[len(sizes) :]
+    return prod(sizes) * prod(missing) * out.dtype.itemsize
+
+
 def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...] | None:
     """Puts what is selected into `out`; None if that is not as simple as we know it."""
     spec = batch.items[0][1]
@@ -90,7 +100,8 @@ def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...
 def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -> list[GetResult]:
     spec = batch.items[0][1]
     found = batch.engine.find_chunks(batch.path, batch.index)
-    whole, indices = _fetch_indices(found, codec, shards)
+    stored = found.stored()
+    whole, indices = _fetch_indices(found, stored, codec, shards)
     places = [
         None if index is None else index[shard.index]
         for shard, index in zip(shards, indices, strict=True)
@@ -100,7 +111,7 @@ def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -
     require_decodable(inner_bytes, batch.engine.files.settings.limits)
     tasks = [
         (shard.values, (None, inner, *chunk[1:]), own)
-        for shard, data in zip(shards, _fetch_chunks(found, whole, places), strict=True)
+        for shard, data in zip(shards, _fetch_chunks(found, stored, whole, places), strict=True)
         for chunk, own in zip(shard.chunks, data, strict=False)  # none of a missing shard
     ]
     decode_chunks(coding, (), tasks)
@@ -130,7 +141,9 @@ def _part(values: npt.NDArray[Any], target: tuple[Any, ...]) -> npt.NDArray[Any]
     """Values at a place; a single value may be given for all places."""
     if values.ndim or not target:
         return values[(*target, ...)]
-    return np.broadcast_to(values, [each.stop - each.start for each in target if type(each) is slice])
+    return np.broadcast_to(
+        values, [each.stop - each.start for each in target if type(each) is slice]
+    )
 
 
 def _inner_chunks(
@@ -179,16 +192,17 @@ def _basic_chunks(
 
 
 def _fetch_indices(
-    found: FoundChunks, codec: Any, shards: list[_Shard]
+    found: FoundChunks, stored: list[StoredChunk | None], codec: Any, shards: list[_Shard]
 ) -> tuple[list[Data | None], list[ShardIndex | None]]:
     """Shards of which all is wanted, and the index of each shard that there is."""
     grid = codec._get_chunks_per_shard(shards[0].item[1])  # noqa: SLF001 -- zarr 3.4's
     cache, location = found.files.caches.shard_indices, codec.index_location
     is_usual = codec.index_codecs == _USUAL_INDEX
-    stored = found.stored() if is_usual else [None] * len(shards)
     whole: list[Data | None] = [None] * len(shards)
     indices: list[ShardIndex | None] = [
-        None if shard.is_total or place is None else cache.find((place, grid, location))
+        cache.find((place, grid, location))
+        if is_usual and place is not None and not shard.is_total
+        else None
         for shard, place in zip(shards, stored, strict=True)
     ]
     missing = [row for row, index in enumerate(indices) if index is None]
@@ -201,7 +215,7 @@ def _fetch_indices(
             indices[row] = index = _decode_index(codec, grid, head)
             if shards[row].is_total:
                 whole[row] = head
-            elif (place := stored[row]) is not None:
+            elif is_usual and (place := stored[row]) is not None:
                 cache.remember((place, grid, location), index)
     return whole, indices
 
@@ -222,18 +236,21 @@ def _decode_index(codec: Any, grid: tuple[int, ...], head: Data) -> ShardIndex:
 
 
 def _fetch_chunks(
-    shards: FoundChunks, whole: list[Data | None], places: list[npt.NDArray[np.uint64] | None]
+    shards: FoundChunks,
+    stored: list[StoredChunk | None],
+    whole: list[Data | None],
+    places: list[npt.NDArray[np.uint64] | None],
 ) -> Iterator[list[Data | None]]:
     """The chunks of each shard, None for those that it does not have."""
-    rows: list[int] = []
-    parts: list[tuple[int, int]] = []
+    spans = [
+        []
+        if shard is not None or found is None
+        else [(at, at + length) for at, length in found.tolist() if at != _ABSENT]
+        for shard, found in zip(whole, places, strict=True)
+    ]
+    fetched = _fetch_spans(shards, stored, spans)
     for row, (shard, found) in enumerate(zip(whole, places, strict=True)):
-        if shard is None and found is not None:
-            there = found[found[:, 0] != _ABSENT].tolist()
-            rows += [row] * len(there)
-            parts += [(min(at, _WHOLE), min(at + length, _WHOLE)) for at, length in there]
-    fetched = iter(shards.fetch(rows, np.array(parts, np.int64).reshape(-1, 2)))
-    for shard, found in zip(whole, places, strict=True):
+        own = iter(fetched[row])
         chunks: list[Data | None] = []
         for start, length in () if found is None else found.tolist():
             if start == _ABSENT:
@@ -241,8 +258,35 @@ def _fetch_chunks(
             elif shard is not None:
                 chunks.append(memoryview(shard)[start : start + length])
             else:
-                chunks.append(next(fetched))
+                chunks.append(next(own))
         yield chunks
+
+
+def _fetch_spans(
+    shards: FoundChunks, stored: list[StoredChunk | None], spans: list[list[Span]]
+) -> list[Sequence[Data | None]]:
+    """Bytes of spans of each shard, cut off at its end; those in objects are read together."""
+    near = [
+        (place, [(min(start, place.length), min(stop, place.length)) for start, stop in own])
+        for place, own in zip(stored, spans, strict=True)
+        if place is not None
+    ]
+    longest = max([stop - start for _, own in near for start, stop in own], default=0)
+    furthest = max([place.offset for place, _ in near], default=0)
+    require_readable_range(furthest, longest, shards.files.settings.limits)
+    rows = [row for row, place in enumerate(stored) if place is None for _ in spans[row]]
+    parts = [
+        (min(start, _WHOLE), min(stop, _WHOLE))
+        for place, own in zip(stored, spans, strict=True)
+        if place is None
+        for start, stop in own
+    ]
+    fetched = iter(shards.files.chunks.fetch_pieces(near))
+    others = iter(shards.fetch(rows, np.array(parts, np.int64)) if rows else ())
+    return [
+        list(islice(others if place is None else fetched, len(own)))
+        for place, own in zip(stored, spans, strict=True)
+    ]
 
 
 def _result(shard: _Shard, index: ShardIndex | None) -> GetResult:

@@ -178,8 +178,10 @@ def _merge(
         if is_whole and chosen.shape == spec.shape:
             chunk[...] = chosen
         else:
-            chunk[...] = fill_value_or_default(spec) if stored is None else reshape_chunk(
-                np.frombuffer(stored, np.uint8), layout
+            chunk[...] = (
+                fill_value_or_default(spec)
+                if stored is None
+                else reshape_chunk(np.frombuffer(stored, np.uint8), layout)
             )
             chunk[selection] = np.expand_dims(chosen, drop_axes)
         buffer = spec.prototype.nd_buffer.from_numpy_array(chunk)
