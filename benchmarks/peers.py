@@ -1,12 +1,15 @@
 """One array, read and written by every engine that reads Zarr or Icechunk.
 
-    python -m benchmarks.peers [ENGINE ...] [--side N] [--layouts L ...] [--repeat N] [--json FILE]
+    python -m benchmarks.peers [ENGINE ...] [--side N] [--layouts L ...] [--repeat N] [--rounds N]
+                               [--latency SECONDS] [--json FILE]
 
 Engines: frazil (as by default, and without syncing what it writes), the reference with zarr's
 default and with its fused pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each
-runs in a process of its own, in turns; the best repetition counts. The array is a cube of uint16
-whose values do not repeat. Files are in the page cache, and what engines import is imported: what
-is measured is the engine at work, neither the disk nor its start.
+runs in a process of its own, in turns, and does everything `--rounds` times with a repository or
+array that it opens anew; the best counts. There is a table of milliseconds, and one of milliseconds
+of processor time in all threads: on a busy machine only that can be compared. The array is a cube
+of uint16 whose values do not repeat. Files are in the page cache, and what engines import is
+imported: what is measured is the engine at work, neither the disk nor its start.
 
 zarrista 0.1.0 is not among them: it cannot open sessions of icechunk 2.3.0 ("Failed to reconstruct
 icechunk Session").
@@ -15,6 +18,7 @@ icechunk Session").
 import argparse
 import importlib.util
 import json
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -236,66 +240,79 @@ READS = (
 )
 
 
-def run_tasks(name: str, layout: str, side: int, folder: Path) -> dict[str, float]:
-    """Seconds of each task."""
-    taken: dict[str, float] = {}
+type Taken = dict[str, tuple[float, float]]  # seconds and seconds of processor time, by task
+
+
+def keep_best(best: Taken, taken: Taken) -> None:
+    for task, (wall, processor) in taken.items():
+        known = best.get(task, (wall, processor))
+        best[task] = min(known[0], wall), min(known[1], processor)
+
+
+def run_tasks(name: str, layout: str, side: int, folder: Path, rounds: int = 1) -> Taken:
+    """Best times of each task."""
+    taken: Taken = {}
 
     @contextmanager
     def timed(task: str) -> Iterator[None]:
-        started = time.perf_counter()
+        started, processor = time.perf_counter(), time.process_time()
         yield
-        taken[task] = time.perf_counter() - started
+        now = time.perf_counter() - started, time.process_time() - processor
+        keep_best(taken, {task: now})
 
     engine = ENGINES[name]()
     values, outer = some_values(side), LAYOUTS[layout][0]
-    with timed("write"):
-        array = engine.create(folder, side, layout)
-        array.write((slice(None),) * 3, values)
-        engine.finish()
-    array = engine.open(folder)
-    for task in READS:
-        with timed(task.__name__):
-            task(array, values, outer)
-    with timed("write_windows"):
-        write_windows(array, values, outer)
-        engine.finish()
+    for turn in range(rounds):
+        own = Path(f"{folder}-{turn}")
+        with timed("write"):
+            array = engine.create(own, side, layout)
+            array.write((slice(None),) * 3, values)
+            engine.finish()
+        array = engine.open(own)
+        for task in READS:
+            with timed(task.__name__):
+                task(array, values, outer)
+        with timed("write_windows"):
+            write_windows(array, values, outer)
+            engine.finish()
+        shutil.rmtree(own, ignore_errors=True)
     return taken
 
 
 # Report
 
 
-def run_apart(name: str, layout: str, side: int) -> dict[str, float] | None:
+def run_apart(name: str, layout: str, side: int, rounds: int) -> Taken | None:
     with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
-        command = ["-m", "benchmarks.peers", "--worker", name, layout, str(side), f"{folder}/a"]
+        what = [name, layout, str(side), f"{folder}/a", str(rounds)]
+        command = ["-m", "benchmarks.peers", "--worker", *what]
         done = subprocess.run(
             [sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT
         )
     if done.returncode:
         print(f"{name}, {layout}: failed\n{done.stderr[-2000:]}", file=sys.stderr)
         return None
-    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    found: Taken = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
 def measure(
-    engines: Sequence[str], layout: str, side: int, repeat: int
-) -> dict[str, dict[str, float]]:
-    """Best seconds by engine and task."""
-    best: dict[str, dict[str, float]] = {}
+    engines: Sequence[str], layout: str, side: int, repeat: int, rounds: int
+) -> dict[str, Taken]:
+    """Best times by engine and task."""
+    best: dict[str, Taken] = {name: {} for name in engines}
     for turn in range(repeat):
         for name in engines if turn % 2 == 0 else engines[::-1]:
-            for task, seconds in (run_apart(name, layout, side) or {}).items():
-                mine = best.setdefault(name, {})
-                mine[task] = min(seconds, mine.get(task, seconds))
+            keep_best(best[name], run_apart(name, layout, side, rounds) or {})
     return best
 
 
-def table_of(layout: str, best: dict[str, dict[str, float]]) -> Table:
+def table_of(layout: str, unit: str, best: dict[str, dict[str, float]]) -> Table:
+    """Milliseconds; `best` has seconds by engine and task."""
     outer, inner, is_compressed = LAYOUTS[layout]
     kind = ("zstd" if is_compressed else "raw") + (f" in shards of {outer}^3" * (outer != inner))
     table = Table(title=f"{kind}, chunks of {inner}^3", title_justify="left")
-    table.add_column("task, ms")
+    table.add_column(f"task, {unit}")
     for name in best:
         table.add_column(name, justify="right")
     table.add_column("best other / frazil", justify="right")
@@ -313,13 +330,15 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=384, help="of the cube")
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=LAYOUTS)
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best counts")
+    parser.add_argument("--rounds", type=int, default=1, help="of one process; the best counts")
     parser.add_argument("--json", type=Path, help="also write the seconds to this file")
-    parser.add_argument("--worker", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.worker:
-        name, layout, side, folder = arguments.worker
+        name, layout, side, folder, rounds = arguments.worker
         run_tasks(name, layout, 2 * WINDOW, Path(f"{folder}-warm"))
-        print(json.dumps(run_tasks(name, layout, int(side), Path(folder))), flush=True)
+        taken = run_tasks(name, layout, int(side), Path(folder), int(rounds))
+        print(json.dumps(taken), flush=True)
         return
     engines = arguments.engines or list(ENGINES)
     if unknown := set(engines) - ENGINES.keys():
@@ -331,8 +350,15 @@ def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 150)
     results = {}
     for layout in arguments.layouts:
-        results[layout] = measure(engines, layout, arguments.side, arguments.repeat)
-        console.print(table_of(layout, results[layout]))
+        results[layout] = best = measure(
+            engines, layout, arguments.side, arguments.repeat, arguments.rounds
+        )
+        for column, unit in enumerate(("ms", "ms of processor time")):
+            seconds = {
+                name: {task: both[column] for task, both in taken.items()}
+                for name, taken in best.items()
+            }
+            console.print(table_of(layout, unit, seconds))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
 

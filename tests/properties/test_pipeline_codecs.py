@@ -13,6 +13,7 @@ import pytest
 import zarr
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from numcodecs import zstd
 from zarr.abc.store import Store
 from zarr.codecs import (
     BloscCodec,
@@ -33,6 +34,8 @@ from frazil.format.config import RepositoryConfig
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
+from frazil.zarrstore.pipeline import coding
+from frazil.zarrstore.pipeline.coding import is_zstd_frame
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.store import SessionStore
 from tests.examples_count import scaled
@@ -152,6 +155,9 @@ def test_any_array_is_read_and_written_as_by_zarr(
             ours[where] = theirs[where] = values
             where = tuple(data.draw(places(length)) for length in case.shape)
             same(ours[where], theirs[where])
+        if case.dtype is not str and np.dtype(case.dtype).kind in NUMBERS:
+            where = tuple(data.draw(places(length)) for length in case.shape)
+            ours[where] = theirs[where] = case.values((), 9)[()]
         same(ours[...], theirs[...])
         for _ in range(2):
             where = tuple(data.draw(places(length)) for length in case.shape)
@@ -173,7 +179,8 @@ def test_what_is_stored_is_the_same_and_damage_does_the_same(
         ours[...] = theirs[...] = case.values(case.shape, 1)
         for seed in range(2, data.draw(st.integers(2, 4))):
             where = tuple(data.draw(places(length)) for length in case.shape)
-            ours[where] = theirs[where] = case.values(np.empty(case.shape)[where].shape, seed)
+            shape = data.draw(st.sampled_from([np.empty(case.shape)[where].shape, ()]))
+            ours[where] = theirs[where] = case.values(shape, seed)
         keys = sorted(key for key in stored_keys(theirs.store) if "zarr.json" not in key)
         assert [key for key in sorted(stored_keys(store)) if "zarr.json" not in key] == keys
         for key in keys:
@@ -237,7 +244,8 @@ def test_a_part_of_a_shard_is_read_by_the_index_of_that_shard(
             same(again[where], values[where])
 
 
-def test_a_shard_whose_index_points_outside_of_it_is_not_written_in_part() -> None:
+@pytest.mark.parametrize("value", [np.array([7]), 7], ids=["an array", "a single value"])
+def test_a_shard_whose_index_points_outside_of_it_is_not_written_in_part(value: Any) -> None:
     """The chunks that stay would be cut off without a word."""
     sharding = ShardingCodec(chunk_shape=(2,), codecs=[BytesCodec()])
     with session_store(is_local=True, is_inline=False) as store:
@@ -253,8 +261,75 @@ def test_a_shard_whose_index_points_outside_of_it_is_not_written_in_part() -> No
         damaged = whole[:-68] + index + google_crc32c.value(index).to_bytes(4, "little")
         sync(store.set(key, default_buffer_prototype().buffer.from_bytes(damaged)))
         with pytest.raises(FormatError, match="was not changed"):
-            array[0:1] = np.array([7])
+            array[0:1] = value
         assert stored(store, key) == damaged
+
+
+@settings(max_examples=scaled(40), deadline=None)
+@given(data=st.data(), level=st.integers(-3, 12), checksum=st.booleans())
+def test_a_zstd_frame_is_known_from_one_with_something_after_it(
+    data: st.DataObject, level: int, *, checksum: bool
+) -> None:
+    size = data.draw(st.integers(300, 400_000))  # up to four blocks
+    high = data.draw(st.sampled_from([1, 3, 256]))  # runs, compressed and raw blocks
+    content = np.random.default_rng(size).integers(0, high, size, np.uint8)
+    frame = bytes(zstd.compress(content, level, checksum))
+    assert is_zstd_frame(frame, size)
+    assert is_zstd_frame(memoryview(frame), size)
+    assert not is_zstd_frame(frame, size + 1)
+    after = data.draw(st.binary(min_size=1, max_size=40)) or frame
+    assert not is_zstd_frame(frame + after, size)
+    assert not is_zstd_frame(frame[: data.draw(st.integers(0, len(frame) - 1))], size)
+
+
+CHECKED = [[ZstdCodec(level=1)], [ZstdCodec(level=2, checksum=True), Crc32cCodec()]]
+
+
+@pytest.mark.parametrize("after", [b"", b"more", b"\x28\xb5\x2f\xfd"])
+@pytest.mark.parametrize("compressors", CHECKED)
+def test_bytes_after_a_chunk_in_a_shard_do_as_with_zarr(compressors: Any, after: bytes) -> None:
+    """As do those that an index cuts off."""
+    sharding = ShardingCodec(chunk_shape=(100,), codecs=[BytesCodec(), *compressors])
+    options: dict[str, Any] = {"serializer": sharding, "compressors": None, "chunks": (400,)}
+    with session_store(is_local=True, is_inline=False) as store:
+        ours = zarr.create_array(store, name="x", shape=400, dtype="u2", **options)
+        theirs = zarr.create_array({}, name="x", shape=400, dtype="u2", **options)
+        values = np.random.default_rng(1).integers(0, 900, 400, "u2")
+        ours[:] = theirs[:] = values
+        whole = stored(store, "x/c/0")
+        assert whole == stored(theirs.store, "x/c/0")
+        chunks, index = whole[:-68], np.frombuffer(whole[-68:-4], "<i8").reshape(4, 2).copy()
+        last = int(index[:, 0].argmax())
+        for change in (len(after), -1):
+            index[last, 1] += change
+            head = index.tobytes()
+            checksum = google_crc32c.value(head).to_bytes(4, "little")
+            damaged = default_buffer_prototype().buffer.from_bytes(chunks + after + head + checksum)
+            for each in (store, theirs.store):
+                sync(each.set("x/c/0", damaged))
+            assert outcome(ours) == outcome(theirs)
+            index[last, 1] -= change
+
+
+def test_without_calls_for_many_chunks_the_same_is_stored_and_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As with a zstandard that is not compiled."""
+    values = np.random.default_rng(3).integers(0, 900, (40, 50), "u2")
+    found = []
+    for is_bulk in (True, False):
+        monkeypatch.setattr(coding, "IN_BULK", is_bulk)
+        with session_store(is_local=True, is_inline=False) as store:
+            array = zarr.create_array(
+                store, name="x", shape=values.shape, chunks=(10, 10), shards=(20, 20), dtype="u2",
+                compressors=ZstdCodec(level=1),
+            )  # fmt: skip
+            array[...] = values
+            array[5:33, 7:31] = 3
+            found.append([stored(store, key) for key in sorted(stored_keys(store))])
+            same(array[4:30:3, :45], np.asarray(zarr.open_array(store, path="x"))[4:30:3, :45])
+            found.append([np.asarray(array[...]).tobytes()])
+    assert found[:2] == found[2:]
 
 
 @pytest.mark.parametrize("index_location", ["start", "end"])

@@ -4,6 +4,7 @@ import asyncio
 import pickle
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,9 +26,15 @@ from zarr.codecs import (
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.errors import ChunkNotFoundError
 
+from frazil.engine.files.caches import StoredChunk, WeighedCache
+from frazil.engine.files.chunk_objects import ChunkFiles
+from frazil.engine.files.object_keys import chunk_key
+from frazil.engine.files.pool import Pool
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
+from frazil.ids import ChunkId
+from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.wrappers import Counting
 from frazil.zarrstore.pipeline.reading import WORTHWHILE_BYTES, span_of
@@ -219,6 +226,63 @@ def test_only_the_index_and_the_chunks_that_are_needed_of_shards_are_fetched(
     counting.clear()
     assert np.array_equal(opened[:], values)
     assert sum(each.key.startswith("chunks/") for each in counting.requests) == 1
+
+
+class _Far(Counting):
+    @property
+    def far(self) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(("is_far", "threads"), [(False, 0), (True, 3)])
+@pytest.mark.parametrize("codecs", ["plain", "zstd", "shards"])
+def test_small_selections_of_a_near_store_need_no_other_thread(
+    monkeypatch: pytest.MonkeyPatch, codecs: str, threads: int, *, is_far: bool
+) -> None:
+    """Nor do they block the loop if others use it."""
+    objects = _Far(MemoryStore()) if is_far else MemoryStore()
+    store = SessionStore(Repository.create(objects).writable_session("main"))
+    array = made(codecs, "i4", store)
+    array[...] = values = some_values("i4", SHAPE)
+    used = []
+    to_thread = asyncio.to_thread
+
+    async def counted(work: Any, *given: Any) -> Any:
+        used.append(work)
+        return await to_thread(work, *given)
+
+    monkeypatch.setattr(asyncio, "to_thread", counted)
+    for where in ((3, 4), (slice(2, 9), slice(None)), (slice(None), 7)):
+        assert np.array_equal(array[where], values[where])
+    assert len(used) == threads
+
+    async def two_at_once() -> Any:
+        return await asyncio.gather(*[array.async_array.getitem((slice(4), 2)) for _ in range(2)])
+
+    assert all(np.array_equal(each, values[:4, 2]) for each in asyncio.run(two_at_once()))
+    assert len(used) > threads
+
+
+@settings(max_examples=scaled(20), deadline=None)
+@given(data=st.data(), is_local=st.booleans(), cache_bytes=st.sampled_from([0, 1 << 20]))
+def test_pieces_of_stored_chunks_are_their_bytes(
+    data: st.DataObject, cache_bytes: int, *, is_local: bool
+) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        store = LocalStore(directory, fsync=False) if is_local else MemoryStore()
+        cache: WeighedCache[Any, bytes] = WeighedCache(cache_bytes, len)
+        files = ChunkFiles(store, Pool(2), cache)
+        contents = data.draw(st.lists(st.binary(min_size=1, max_size=60), min_size=1, max_size=4))
+        pieces, expected = [], []
+        for content in contents:
+            chunk, before = ChunkId.random(), data.draw(st.binary(max_size=3))
+            store.put(chunk_key(chunk), before + content)
+            bound = st.integers(0, len(content))
+            spans = [tuple(sorted(data.draw(st.tuples(bound, bound)))) for _ in range(3)]
+            spans = [span for span in spans if span[0] < span[1]]
+            pieces.append((StoredChunk(chunk.raw, len(before), len(content)), spans))
+            expected += [content[start:stop] for start, stop in spans]
+        assert [bytes(each) for each in files.fetch_pieces(pieces)] == expected
 
 
 @pytest.fixture

@@ -1,7 +1,7 @@
 """Codecs of an array, and how they encode and decode its chunks."""
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Buffer, Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
@@ -11,6 +11,7 @@ import google_crc32c
 import numpy as np
 import numpy.typing as npt
 import zarr
+import zstandard
 from numcodecs import blosc, zstd
 from zarr.abc.codec import Codec
 from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, TransposeCodec, ZstdCodec
@@ -67,8 +68,12 @@ type Fill = Callable[[Data, Bytes], bool]  # whether the place is now full of wh
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_DICTIONARY_BYTES = (0, 1, 2, 4)
+_ZSTD_RUN = 1  # a block of one byte that is repeated
 _BLOSC_HEADER_BYTES = 16
 _GZIP = 31  # zlib's number for a gzip header
+
+# Many chunks by one call, outside of the interpreter's lock: zstandard has that if it is compiled.
+IN_BULK = hasattr(zstandard.ZstdDecompressor, "multi_decompress_to_buffer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,30 @@ class Unpack:
         place[:] = np.frombuffer(data, np.uint8)
         return True
 
+    def many(self, chunks: Sequence[Data], size_bytes: int) -> Sequence[Buffer] | None:
+        """Decodes chunks of one size by one call; None if `into` is to decode each by itself.
+
+        That is so for other compressors than zstd, and if a chunk is not as expected.
+        """
+        for _ in range(self.checksums):
+            opened = [each for data in chunks if (each := _without_checksum(data)) is not None]
+            if len(opened) < len(chunks):
+                return None
+            chunks = opened
+        if self.fill is None:
+            return chunks if all(len(data) == size_bytes for data in chunks) else None
+        if self.fill is not _fill_zstd or not IN_BULK:
+            return None
+        if not all(is_zstd_frame(data, size_bytes) for data in chunks):
+            return None
+        sizes = np.full(len(chunks), size_bytes, np.uint64)
+        try:
+            return zstandard.ZstdDecompressor().multi_decompress_to_buffer(
+                chunks, decompressed_sizes=sizes
+            )
+        except zstandard.ZstdError:
+            return None
+
 
 def unpack_of(codecs: Sequence[Codec]) -> Unpack | None:
     """None if these are others than one of ours and checksums around it."""
@@ -120,16 +149,38 @@ def zstd_size(data: Data) -> int | None:
 
     See RFC 8878, section 3.1.1.1: magic number, descriptor, window, dictionary, content size.
     """
+    return _zstd_header(data)[0]
+
+
+def _zstd_header(data: Data) -> tuple[int | None, int]:
+    """Returns the content size of a frame, if it records it, and the length of its header."""
     if len(data) < 18 or data[:4] != _ZSTD_MAGIC:
-        return None
+        return None, 0
     descriptor = data[4]
     is_single = descriptor >> 5 & 1
     size_bytes = (is_single, 2, 4, 8)[descriptor >> 6]
     if size_bytes == 0:
-        return None
+        return None, 0
     at = 5 + (1 - is_single) + _ZSTD_DICTIONARY_BYTES[descriptor & 3]
     size = int.from_bytes(data[at : at + size_bytes], "little")
-    return size + 256 if size_bytes == 2 else size
+    return (size + 256 if size_bytes == 2 else size), at + size_bytes
+
+
+def is_zstd_frame(data: Data, content_bytes: int) -> bool:
+    """True if the data is one frame that records this content size, and nothing after it.
+
+    The decoder for many frames at once does not look at what follows a frame; that for a single
+    chunk refuses it. Blocks are followed by their headers (RFC 8878, section 3.1.1.2).
+    """
+    size, at = _zstd_header(data)
+    if size != content_bytes:
+        return False
+    stop, is_last = len(data), 0
+    while not is_last and at + 3 <= stop:
+        block = int.from_bytes(data[at : at + 3], "little")
+        is_last = block & 1
+        at += 3 + (1 if block >> 1 & 3 == _ZSTD_RUN else block >> 3)
+    return bool(is_last) and at + (data[4] & 4) == stop  # a checksum has four bytes
 
 
 def _fill_blosc(data: Data, place: Bytes) -> bool:
@@ -166,18 +217,47 @@ _FILLS: dict[Any, Fill] = {ZstdCodec: _fill_zstd, BloscCodec: _fill_blosc, GzipC
 # The other way: the bytes of values into what is stored, by the calls that zarr makes in the end.
 # They leave the interpreter's lock while they work; what zarr does around them does not.
 
-type Step = Callable[[Any], Data]  # bytes of any kind of memory
+type Step = Callable[[Any], Buffer]  # of any kind of memory
 
 
-def pack_steps(codecs: Sequence[Codec]) -> tuple[Step, ...] | None:
+@dataclass(frozen=True, slots=True)
+class Pack:
+    """Encodes by these steps; `bulk` makes the first for many chunks at once."""
+
+    steps: tuple[Step, ...]
+    bulk: Callable[[Sequence[Any]], Sequence[Buffer]] | None = None
+
+    def one(self, data: Buffer) -> Buffer:
+        for step in self.steps:
+            data = step(data)
+        return data
+
+    def many(self, chunks: Sequence[Buffer]) -> Sequence[Buffer]:
+        steps = self.steps
+        if self.bulk is not None and len(chunks) > 1:
+            chunks, steps = self.bulk(chunks), steps[1:]
+        for step in steps:
+            chunks = [step(each) for each in chunks]
+        return chunks
+
+
+def pack_of(codecs: Sequence[Codec]) -> Pack | None:
     """None if there are others than zstd, blosc and checksums; a subclass is another one."""
     if not all(type(each) in _STEPS for each in codecs):
         return None
-    return tuple(_STEPS[type(each)](each) for each in codecs)
+    is_zstd = bool(codecs) and type(codecs[0]) is ZstdCodec
+    bulk = partial(_zstd_many, codecs[0]) if is_zstd and IN_BULK else None
+    return Pack(tuple(_STEPS[type(each)](each) for each in codecs), bulk)
 
 
 def _zstd_step(codec: Any) -> Step:
     return partial(zstd.compress, level=codec.level, checksum=codec.checksum)
+
+
+def _zstd_many(codec: Any, chunks: Sequence[Any]) -> Sequence[Buffer]:
+    """The same bytes as by the step, if both libraries have the same version of Zstandard."""
+    found = zstandard.ZstdCompressor(level=codec.level, write_checksum=codec.checksum)
+    return found.multi_compress_to_buffer(chunks)
 
 
 def _blosc_step(codec: Any) -> Step:
@@ -230,7 +310,7 @@ class Coding:
     unpack: Unpack | None
     axes: tuple[tuple[int, ...], ...] | None  # of each transposition; None if there is more to do
     endian: str | None = None
-    pack: tuple[Step, ...] | None = None
+    pack: Pack | None = None
 
     @classmethod
     def of(cls, codecs: tuple[Codec, ...]) -> "Coding | None":
@@ -246,7 +326,7 @@ class Coding:
         axes = tuple(tuple(each.order) for each in codecs[:at] if isinstance(each, TransposeCodec))
         endian = getattr(serializer.endian, "value", serializer.endian)
         outer = codecs[at + 1 :]
-        return cls(transform, unpack_of(outer), axes, endian, pack_steps(outer))
+        return cls(transform, unpack_of(outer), axes, endian, pack_of(outer))
 
     @property
     def is_plain(self) -> bool:

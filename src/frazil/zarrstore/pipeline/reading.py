@@ -5,7 +5,7 @@ import lzma
 import os
 import threading
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Buffer, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from math import prod
@@ -40,6 +40,9 @@ from frazil.zarrstore.pipeline.coding import (
 # Where a chunk is stored, how it is made, the part of it that is selected, the place of that part
 # among the values, and whether it is the whole chunk.
 type Item = tuple[Any, ArraySpec, Any, Any, bool]
+
+# Values, the item whose place is among them, and its stored chunk, if there is one.
+type Task = tuple[npt.NDArray[Any], Item, Data | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -324,7 +327,9 @@ _MEASURES: Mapping[str, Measure] = {
 
 
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
+UNIT_BYTES = 1 << 20  # of decoded chunks that one call of a codec makes
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
+_SPAN_RATIO = 8  # bytes that are read of a plain chunk for each that is wanted
 PRESENT = GetResult(status="present")
 MISSING = GetResult(status="missing")
 
@@ -352,56 +357,101 @@ def chunk_bytes(batch: Batch) -> int:
     return _decoded_bytes(batch.items[0][1])
 
 
+def read_bytes(batch: Batch, coding: Coding, out: NDBuffer) -> int:
+    """Decoded bytes that a selection needs, about: of chunks that are plain only a part is read."""
+    whole = len(batch.items) * chunk_bytes(batch)
+    wanted = np.asarray(out.as_ndarray_like()).nbytes
+    return min(whole, _SPAN_RATIO * wanted) if coding.is_plain else whole
+
+
 def _decoded_bytes(spec: ArraySpec) -> int:
     return prod(spec.shape) * spec.dtype.to_native_dtype().itemsize
 
 
 def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
-    is_known = coding.knows(batch.items[0][1])
-    if is_known and coding.is_plain:
+    if coding.knows(batch.items[0][1]) and coding.is_plain:
         return _read_plain(batch, coding, np.asarray(out.as_ndarray_like()))
     data = batch.engine.fetch_chunks(batch.path, batch.index)
     there = sum(each is not None for each in data)
     read_meter.add(chunks=there, decoded=there * chunk_bytes(batch))
-    every = list(zip(batch.items, data, strict=True))
-    decode = _unpack if is_known else _decode
-    return coders.map(partial(decode, coding, batch.drop_axes, out), every)
-
-
-def put_in_place(coding: Coding, out: NDBuffer, item: Item, data: Data | None) -> GetResult:
-    """One chunk, whose values have as many axes as it has itself."""
-    decode = _unpack if coding.knows(item[1]) else _decode
-    return decode(coding, (), out, (item, data))
-
-
-def _unpack(
-    coding: Coding, drop_axes: tuple[int, ...], out: NDBuffer, pair: tuple[Item, Data | None]
-) -> GetResult:
-    """Straight to its place, or by way of this thread's scratch memory."""
-    item, data = pair
     values = np.asarray(out.as_ndarray_like())
+    tasks = [(values, item, own) for item, own in zip(batch.items, data, strict=True)]
+    return decode_chunks(coding, batch.drop_axes, tasks)
+
+
+def in_units[T](tasks: Sequence[T], size_bytes: int) -> list[Sequence[T]]:
+    """Divides tasks for chunks of that size: one call of a codec each, and some for each thread."""
+    wanted = min(UNIT_BYTES, max(UNIT_BYTES // 2, len(tasks) * size_bytes // coders.width))
+    count = max(1, wanted // max(1, size_bytes))
+    return [tasks[start : start + count] for start in range(0, len(tasks), count)]
+
+
+def decode_chunks(
+    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
+) -> list[GetResult]:
+    """Puts chunks into their places; says of each whether there was one."""
+    if not tasks:
+        return []
+    spec = tasks[0][1][1]
+    decode = _unpack_unit if coding.knows(spec) else _decode_unit
+    units = in_units(tasks, _decoded_bytes(spec))
+    decoded = coders.map(partial(decode, coding, drop_axes), units)
+    return [result for results in decoded for result in results]
+
+
+def _unpack_unit(
+    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
+) -> list[GetResult]:
+    spec = tasks[0][1][1]
+    layout = coding.layout(spec)
+    stored = [data for _, _, data in tasks if data is not None]
+    chunks: Sequence[Buffer] | None = None
+    if len(stored) > 1 and coding.unpack and all(item[1] is spec for _, item, _ in tasks):
+        chunks = coding.unpack.many(stored, layout.size_bytes)
+    if chunks is None:
+        return [_unpack(coding, drop_axes, task) for task in tasks]
+    decoded = iter(chunks)
+    results = []
+    for task in tasks:
+        values, item, data = task
+        if data is None:
+            results.append(_decode(coding, drop_axes, task))
+            continue
+        flat = np.frombuffer(next(decoded), np.uint8)
+        put(item[3], values, reshape_chunk(flat, layout)[item[2]], drop_axes)
+        results.append(PRESENT)
+    return results
+
+
+def _unpack(coding: Coding, drop_axes: tuple[int, ...], task: Task) -> GetResult:
+    """Straight to its place, or by way of this thread's scratch memory."""
+    values, item, data = task
     layout = coding.layout(item[1])
     if data is None or coding.unpack is None:
-        return _decode(coding, drop_axes, out, pair)
+        return _decode(coding, drop_axes, task)
     place = run_of(item, writable(values), layout) if layout.is_that_of(values) else None
     flat = scratch(layout.size_bytes) if place is None else np.frombuffer(place, np.uint8)
     if not coding.unpack.into(data, flat):
-        return _decode(coding, drop_axes, out, pair)
+        return _decode(coding, drop_axes, task)
     if place is None:
         put(item[3], values, reshape_chunk(flat, layout)[item[2]], drop_axes)
     return PRESENT
 
 
-def _decode(
-    coding: Coding, drop_axes: tuple[int, ...], out: NDBuffer, pair: tuple[Item, Data | None]
-) -> GetResult:
+def _decode_unit(
+    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
+) -> list[GetResult]:
+    return [_decode(coding, drop_axes, task) for task in tasks]
+
+
+def _decode(coding: Coding, drop_axes: tuple[int, ...], task: Task) -> GetResult:
     """Decodes a chunk with zarr."""
-    (_, spec, selection, target, _), data = pair
+    values, (_, spec, selection, target, _), data = task
     if data is not None:
         require_bounded(coding.transform.codecs, data, _decoded_bytes(spec))
     return decode_and_scatter_chunk(
         None if data is None else spec.prototype.buffer.from_bytes(data),
-        out,
+        spec.prototype.nd_buffer.from_numpy_array(values),
         chunk_spec=spec,
         chunk_selection=selection,
         out_selection=target,

@@ -1,8 +1,9 @@
 """Frazil's codec pipeline."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from threading import Lock
 from typing import Any, Final, Self, cast
 
@@ -22,8 +23,13 @@ from frazil.engine.commit.chunk_writer import PACKED_BYTES
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.zarrstore.pipeline.coding import ARE_THERE, Coding, FusedCodecPipeline, fused_pipeline
-from frazil.zarrstore.pipeline.reading import Batch, Item, chunk_bytes, read_batch
-from frazil.zarrstore.pipeline.shards import find_shard_misfit, read_shards, write_shards
+from frazil.zarrstore.pipeline.reading import Batch, Item, chunk_bytes, read_batch, read_bytes
+from frazil.zarrstore.pipeline.shards import (
+    find_shard_misfit,
+    inner_read_bytes,
+    read_shards,
+    write_shards,
+)
 from frazil.zarrstore.pipeline.writing import is_enabled, write_batch, write_together
 
 # The codec pipeline that was configured before frazil's.
@@ -37,6 +43,8 @@ class Replaced:
 
 
 replaced = Replaced()
+
+QUICK_BYTES: Final = 2 << 20  # decoded in a millisecond or two
 
 
 @dataclass(frozen=True)
@@ -116,10 +124,13 @@ class SessionPipeline(CodecPipeline):
             return await self.usual.read(items, out, drop_axes)
         batch = Batch.of(items, drop_axes)
         if not self.supports_partial_decode:
-            return await asyncio.to_thread(read_batch, batch, self.coding, out)
+            size = read_bytes(batch, self.coding, out)
+            return await _run(batch, size, partial(read_batch, batch, self.coding, out))
         found = None
-        if type(self.usual.array_bytes_codec) is ShardingCodec:
-            found = await asyncio.to_thread(read_shards, batch, self.usual.array_bytes_codec, out)
+        codec = self.usual.array_bytes_codec
+        if type(codec) is ShardingCodec:
+            size = inner_read_bytes(codec, out)
+            found = await _run(batch, size, partial(read_shards, batch, codec, out))
         return await self.usual.read(items, out, drop_axes) if found is None else found
 
     async def write(
@@ -148,6 +159,19 @@ class SessionPipeline(CodecPipeline):
             await write_together(batch, self.coding, value)
         else:
             await asyncio.to_thread(write_batch, batch, self.coding, value)
+
+
+async def _run[T](batch: Batch, size_bytes: int, work: Callable[[], T]) -> T:
+    """Runs work that reads so many decoded bytes, on another thread unless it is quick.
+
+    It is if there is little to decode, all of it is near, and nothing else uses this loop: two
+    changes of thread take as long as reading a few chunks.
+    """
+    files = batch.engine.files
+    is_near = not files.store.far and not files.settings.virtual.grants
+    if size_bytes <= QUICK_BYTES and is_near and len(asyncio.all_tasks()) == 1:
+        return work()
+    return await asyncio.to_thread(work)
 
 
 def is_of_session(store: Store) -> bool:

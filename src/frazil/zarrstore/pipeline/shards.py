@@ -9,7 +9,7 @@ import json
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from itertools import product
+from itertools import islice, product
 from math import prod
 from typing import Any
 
@@ -23,6 +23,8 @@ from zarr.core.chunk_grids import ChunkGrid
 from zarr.core.indexing import get_indexer
 
 from frazil.engine.changes.chunk_reads import FoundChunks
+from frazil.engine.files.caches import StoredChunk
+from frazil.engine.files.chunk_objects import Span, require_readable_range
 from frazil.engine.files.read_meter import read_meter
 from frazil.errors import FormatError, InvalidInputError
 from frazil.objectstore.protocol import Data
@@ -34,12 +36,12 @@ from frazil.zarrstore.pipeline.reading import (
     Item,
     chunk_bytes,
     coders,
+    decode_chunks,
     is_basic,
-    put_in_place,
     require_decodable,
     waves,
 )
-from frazil.zarrstore.pipeline.writing import encode_chunk, require_writable
+from frazil.zarrstore.pipeline.writing import encode_chunks, require_writable
 
 # Index in the shard, selection, place of that among the values, and whether it is the whole chunk.
 type InnerChunk = tuple[tuple[int, ...], Any, Any, bool]
@@ -57,7 +59,7 @@ class _Shard:
     """The chunks wanted of a shard, and where their values belong."""
 
     item: Item
-    out: NDBuffer  # of what is selected of the shard
+    values: npt.NDArray[Any]  # of what is selected of the shard
     chunks: Sequence[InnerChunk]
     is_total: bool  # whether every chunk of it is wanted
 
@@ -66,6 +68,14 @@ class _Shard:
         """Index of the chunks along each axis."""
         ndim = len(self.item[1].shape)
         return tuple(np.array([chunk[0] for chunk in self.chunks], np.int64).reshape(-1, ndim).T)
+
+
+def inner_read_bytes(codec: Any, out: NDBuffer) -> int:
+    """Bytes of the inner chunks that a selection of this shape touches, at most and about."""
+    pairs = zip(out.shape, codec.chunk_shape, strict=False)  # axes that were dropped are missing
+    sizes = [((n - 2) // size + 2) * size for n, size in pairs]
+    missing = codec.chunk_shape[len(sizes) :]
+    return prod(sizes) * prod(missing) * out.dtype.itemsize
 
 
 def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...] | None:
@@ -90,7 +100,8 @@ def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...
 def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -> list[GetResult]:
     spec = batch.items[0][1]
     found = batch.engine.find_chunks(batch.path, batch.index)
-    whole, indices = _fetch_indices(found, codec, shards)
+    stored = found.stored()
+    whole, indices = _fetch_indices(found, stored, codec, shards)
     places = [
         None if index is None else index[shard.index]
         for shard, index in zip(shards, indices, strict=True)
@@ -99,11 +110,11 @@ def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -
     inner_bytes = prod(inner.shape) * inner.dtype.to_native_dtype().itemsize
     require_decodable(inner_bytes, batch.engine.files.settings.limits)
     tasks = [
-        (shard.out, (None, inner, *chunk[1:]), own)
-        for shard, data in zip(shards, _fetch_chunks(found, whole, places), strict=True)
+        (shard.values, (None, inner, *chunk[1:]), own)
+        for shard, data in zip(shards, _fetch_chunks(found, stored, whole, places), strict=True)
         for chunk, own in zip(shard.chunks, data, strict=False)  # none of a missing shard
     ]
-    coders.map(partial(_decode, coding), tasks)
+    decode_chunks(coding, (), tasks)
     decoded = sum(own is not None for _, _, own in tasks)
     there = sum(index is not None for index in indices)
     read_meter.add(chunks=there, decoded=decoded * inner_bytes)
@@ -117,14 +128,22 @@ def _plan(batch: Batch, codec: Any, values: npt.NDArray[Any]) -> list[_Shard] | 
     for item in batch.items:
         if item[1] is not spec or not is_basic(item[3]):
             return None
-        place = np.expand_dims(values[(*item[3], ...)], batch.drop_axes)
+        place = np.expand_dims(_part(values, item[3]), batch.drop_axes)
         chunks = _inner_chunks(item[2], spec.shape, codec.chunk_shape, place.shape)
         if chunks is None:
             return None
         is_total = len({chunk[0] for chunk in chunks}) == count
-        buffer = spec.prototype.nd_buffer.from_numpy_array(place)
-        shards.append(_Shard(item, buffer, chunks, is_total))
+        shards.append(_Shard(item, place, chunks, is_total))
     return shards
+
+
+def _part(values: npt.NDArray[Any], target: tuple[Any, ...]) -> npt.NDArray[Any]:
+    """Values at a place; a single value may be given for all places."""
+    if values.ndim or not target:
+        return values[(*target, ...)]
+    return np.broadcast_to(
+        values, [each.stop - each.start for each in target if type(each) is slice]
+    )
 
 
 def _inner_chunks(
@@ -173,16 +192,17 @@ def _basic_chunks(
 
 
 def _fetch_indices(
-    found: FoundChunks, codec: Any, shards: list[_Shard]
+    found: FoundChunks, stored: list[StoredChunk | None], codec: Any, shards: list[_Shard]
 ) -> tuple[list[Data | None], list[ShardIndex | None]]:
     """Shards of which all is wanted, and the index of each shard that there is."""
     grid = codec._get_chunks_per_shard(shards[0].item[1])  # noqa: SLF001 -- zarr 3.4's
     cache, location = found.files.caches.shard_indices, codec.index_location
     is_usual = codec.index_codecs == _USUAL_INDEX
-    stored = found.stored() if is_usual else [None] * len(shards)
     whole: list[Data | None] = [None] * len(shards)
     indices: list[ShardIndex | None] = [
-        None if shard.is_total or place is None else cache.find((place, grid, location))
+        cache.find((place, grid, location))
+        if is_usual and place is not None and not shard.is_total
+        else None
         for shard, place in zip(shards, stored, strict=True)
     ]
     missing = [row for row, index in enumerate(indices) if index is None]
@@ -195,7 +215,7 @@ def _fetch_indices(
             indices[row] = index = _decode_index(codec, grid, head)
             if shards[row].is_total:
                 whole[row] = head
-            elif (place := stored[row]) is not None:
+            elif is_usual and (place := stored[row]) is not None:
                 cache.remember((place, grid, location), index)
     return whole, indices
 
@@ -216,18 +236,21 @@ def _decode_index(codec: Any, grid: tuple[int, ...], head: Data) -> ShardIndex:
 
 
 def _fetch_chunks(
-    shards: FoundChunks, whole: list[Data | None], places: list[npt.NDArray[np.uint64] | None]
+    shards: FoundChunks,
+    stored: list[StoredChunk | None],
+    whole: list[Data | None],
+    places: list[npt.NDArray[np.uint64] | None],
 ) -> Iterator[list[Data | None]]:
     """The chunks of each shard, None for those that it does not have."""
-    rows: list[int] = []
-    parts: list[tuple[int, int]] = []
+    spans = [
+        []
+        if shard is not None or found is None
+        else [(at, at + length) for at, length in found.tolist() if at != _ABSENT]
+        for shard, found in zip(whole, places, strict=True)
+    ]
+    fetched = _fetch_spans(shards, stored, spans)
     for row, (shard, found) in enumerate(zip(whole, places, strict=True)):
-        if shard is None and found is not None:
-            there = found[found[:, 0] != _ABSENT].tolist()
-            rows += [row] * len(there)
-            parts += [(min(at, _WHOLE), min(at + length, _WHOLE)) for at, length in there]
-    fetched = iter(shards.fetch(rows, np.array(parts, np.int64).reshape(-1, 2)))
-    for shard, found in zip(whole, places, strict=True):
+        own = iter(fetched[row])
         chunks: list[Data | None] = []
         for start, length in () if found is None else found.tolist():
             if start == _ABSENT:
@@ -235,19 +258,41 @@ def _fetch_chunks(
             elif shard is not None:
                 chunks.append(memoryview(shard)[start : start + length])
             else:
-                chunks.append(next(fetched))
+                chunks.append(next(own))
         yield chunks
 
 
-def _decode(coding: Coding, task: tuple[NDBuffer, Item, Data | None]) -> None:
-    out, item, data = task
-    put_in_place(coding, out, item, data)
+def _fetch_spans(
+    shards: FoundChunks, stored: list[StoredChunk | None], spans: list[list[Span]]
+) -> list[Sequence[Data | None]]:
+    """Bytes of spans of each shard, cut off at its end; those in objects are read together."""
+    near = [
+        (place, [(min(start, place.length), min(stop, place.length)) for start, stop in own])
+        for place, own in zip(stored, spans, strict=True)
+        if place is not None
+    ]
+    longest = max([stop - start for _, own in near for start, stop in own], default=0)
+    furthest = max([place.offset for place, _ in near], default=0)
+    require_readable_range(furthest, longest, shards.files.settings.limits)
+    rows = [row for row, place in enumerate(stored) if place is None for _ in spans[row]]
+    parts = [
+        (min(start, _WHOLE), min(stop, _WHOLE))
+        for place, own in zip(stored, spans, strict=True)
+        if place is None
+        for start, stop in own
+    ]
+    fetched = iter(shards.files.chunks.fetch_pieces(near))
+    others = iter(shards.fetch(rows, np.array(parts, np.int64)) if rows else ())
+    return [
+        list(islice(others if place is None else fetched, len(own)))
+        for place, own in zip(stored, spans, strict=True)
+    ]
 
 
 def _result(shard: _Shard, index: ShardIndex | None) -> GetResult:
     if index is not None:
         return PRESENT
-    shard.out[...] = fill_value_or_default(shard.item[1])
+    shard.values[...] = fill_value_or_default(shard.item[1])
     return MISSING
 
 
@@ -262,7 +307,7 @@ def write_shards(batch: Batch, codec: Any, value: NDBuffer) -> int:
     spec = batch.items[0][1]
     coding = Coding.of(codec._get_inner_chunk_transform(spec).codecs)  # noqa: SLF001 -- zarr 3.4's
     values = np.asarray(value.as_ndarray_like())
-    if coding is None or values.ndim == 0:
+    if coding is None:
         return 0
     require_writable(batch)
     done = 0
@@ -285,19 +330,14 @@ def _encode_wave(
     old = _old_shards(batch, codec, shards)
     inner = codec._get_chunk_spec(batch.items[0][1])  # noqa: SLF001 -- zarr 3.4's
     tasks = [
-        (shard.out, (None, inner, *chunk[1:]), None if chunk[3] else kept.get(chunk[0]))
+        (shard.values, (None, inner, *chunk[1:]), None if chunk[3] else kept.get(chunk[0]))
         for shard, kept in zip(shards, old, strict=True)
         for chunk in shard.chunks
     ]
-    encoded = iter(coders.map(partial(_encode, coding), tasks))
+    encoded = iter(encode_chunks(coding, (), tasks))
     for shard, kept in zip(shards, old, strict=True):
         kept.update((chunk[0], next(encoded)) for chunk in shard.chunks)
     return coders.map(partial(_assemble, codec, batch.items[0][1]), old)
-
-
-def _encode(coding: Coding, task: tuple[NDBuffer, Item, Data | None]) -> Buffer | None:
-    value, item, old = task
-    return encode_chunk(coding, (), value, (item, old))
 
 
 def _old_shards(

@@ -2,9 +2,10 @@
 
 import asyncio
 import threading
-from collections.abc import Buffer, Callable
+from collections.abc import Buffer, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from math import prod
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -17,8 +18,9 @@ from zarr.core.buffer import NDBuffer
 from frazil.errors import ReadOnlyStoreError
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.coding import (
+    Bytes,
     Coding,
-    Step,
+    Pack,
     chunk_is_empty,
     fill_value_or_default,
     is_supported,
@@ -27,8 +29,10 @@ from frazil.zarrstore.pipeline.coding import (
 from frazil.zarrstore.pipeline.reading import (
     Batch,
     Item,
+    Task,
     chunk_bytes,
     coders,
+    in_units,
     is_basic,
     reshape_chunk,
     run_of,
@@ -38,6 +42,7 @@ from frazil.zarrstore.pipeline.reading import (
 )
 
 _COMPARED_KINDS = "biufc"  # values of these kinds are equal or not, and nothing else
+_MERGED_KINDS = "biufcmM"
 
 
 def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
@@ -56,9 +61,9 @@ def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Buffer |
         encoded[row] = plain
     todo = [row for row, made in enumerate(encoded) if made is None]
     old = _old_chunks(batch, todo)
-    encode = partial(encode_chunk, coding, batch.drop_axes, value)
-    pairs = [(batch.items[row], old.get(row)) for row in todo]
-    for row, made in zip(todo, coders.map(encode, pairs), strict=True):
+    values = np.asarray(value.as_ndarray_like())
+    tasks = [(values, batch.items[row], old.get(row)) for row in todo]
+    for row, made in zip(todo, encode_chunks(coding, batch.drop_axes, tasks), strict=True):
         encoded[row] = made
     return encoded
 
@@ -91,7 +96,7 @@ def _as_they_are(
     layout = coding.layout(spec)
     if not layout.is_that_of(values):
         return []
-    is_wanted = _not_empty(spec, values)
+    is_wanted = _not_empty(spec, values.dtype)
     memory = writable(values)
     found = []
     for row, item in enumerate(items):
@@ -99,37 +104,109 @@ def _as_they_are(
             spec = item[1]
             layout = coding.layout(spec)
         run = run_of(item, memory, layout) if item[4] else None
-        if run is not None and is_wanted(item[3]):
+        if run is not None and is_wanted(values[(*item[3], ...)]):
             found.append((row, run))
     return found
 
 
-def _not_empty(spec: ArraySpec, values: npt.NDArray[Any]) -> Callable[[Any], bool]:
-    """True if the values at a place are certainly not all the fill value: the first differs.
+def _not_empty(spec: ArraySpec, dtype: np.dtype[Any]) -> Callable[[npt.NDArray[Any]], bool]:
+    """True of values that are certainly not all the fill value: the first differs.
 
     Whether others are is for zarr to find out, which looks at all of them.
     """
     if spec.config.write_empty_chunks:
         return lambda _: True
-    if values.dtype.kind not in _COMPARED_KINDS:
+    if dtype.kind not in _COMPARED_KINDS:
         return lambda _: False
     fill = fill_value_or_default(spec)
     if fill != fill:  # noqa: PLR0124 -- not a number, which is the same as another such
-        return lambda target: values[_first(target)] == values[_first(target)]
-    return lambda target: values[_first(target)] != fill
+        return lambda values: (first := values[(0,) * values.ndim]) == first
+    return lambda values: bool(values[(0,) * values.ndim] != fill)
 
 
-def _first(target: tuple[Any, ...]) -> tuple[int, ...]:
-    """First value at the places of a chunk, which are integers and slices that are not empty."""
-    return tuple([part if type(part) is int else part.start or 0 for part in target])
+def encode_chunks(
+    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
+) -> list[Buffer | None]:
+    """Chunks to be stored, merged with what was; None for those to be deleted."""
+    if not tasks:
+        return []
+    spec = tasks[0][1][1]
+    units = in_units(tasks, prod(spec.shape) * spec.dtype.to_native_dtype().itemsize)
+    encoded = coders.map(partial(_encode_unit, coding, drop_axes), units)
+    return [chunk for chunks in encoded for chunk in chunks]
 
 
-def encode_chunk(
-    coding: Coding, drop_axes: tuple[int, ...], value: NDBuffer, pair: tuple[Item, Data | None]
-) -> Buffer | None:
-    """A chunk to be stored, merged with what was; None if it is to be deleted."""
-    (_, spec, selection, target, is_whole), old = pair
-    values = np.asarray(value.as_ndarray_like())
+def _encode_unit(
+    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
+) -> list[Buffer | None]:
+    """Chunks are put together in one piece of memory, and encoded by one call."""
+    spec = tasks[0][1][1]
+    dtype = spec.dtype.to_native_dtype()
+    merged = None
+    is_alone = len(tasks) == 1 and tasks[0][1][4]  # and whole: it may need no copy
+    if not is_alone and coding.pack and coding.knows(spec) and dtype.kind in _MERGED_KINDS:
+        merged = _merge(coding, drop_axes, tasks, dtype)
+    if coding.pack is None or merged is None:
+        return [_encode(coding, drop_axes, task) for task in tasks]
+    chosen = [row for row, chunk in enumerate(merged) if chunk is not None]
+    encoded: list[Buffer | None] = [None] * len(tasks)
+    packed = coding.pack.many([chunk for chunk in merged if chunk is not None])
+    for row, data in zip(chosen, packed, strict=True):
+        encoded[row] = data
+    return encoded
+
+
+def _merge(
+    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task], dtype: np.dtype[Any]
+) -> list[Bytes | None] | None:
+    """Bytes of the values of each chunk, None if it is empty; None if that is for zarr to do."""
+    spec, values = tasks[0][1][1], tasks[0][0]
+    layout = coding.layout(spec)
+    old = _decode_old(coding, tasks, layout.size_bytes)
+    if old is None:
+        return None
+    size = len(tasks) * layout.size_bytes
+    is_kept = coding.pack is None or not coding.pack.steps  # then what is merged is what is stored
+    rows = (np.empty(size, np.uint8) if is_kept else scratch(size)).reshape(len(tasks), -1)
+    is_not_empty = _not_empty(spec, dtype)
+    merged: list[Bytes | None] = []
+    for flat, stored, (values, item, _) in zip(rows, old, tasks, strict=True):
+        _, own, selection, target, is_whole = item
+        if own is not spec or values.dtype != dtype or not values.ndim or not is_basic(target):
+            return None
+        chosen, chunk = values[target], reshape_chunk(flat, layout)
+        if is_whole and chosen.shape == spec.shape:
+            chunk[...] = chosen
+        else:
+            chunk[...] = (
+                fill_value_or_default(spec)
+                if stored is None
+                else reshape_chunk(np.frombuffer(stored, np.uint8), layout)
+            )
+            chunk[selection] = np.expand_dims(chosen, drop_axes)
+        buffer = spec.prototype.nd_buffer.from_numpy_array(chunk)
+        is_empty = not is_not_empty(chunk) and chunk_is_empty(buffer, spec)
+        merged.append(None if is_empty else flat)
+    return merged
+
+
+def _decode_old(
+    coding: Coding, tasks: Sequence[Task], size_bytes: int
+) -> list[Buffer | None] | None:
+    """Decoded bytes of the chunks that were stored, by one call; None if that cannot be."""
+    stored = [data for _, _, data in tasks if data is not None]
+    if not stored:
+        return [None] * len(tasks)
+    chunks = None if coding.unpack is None else coding.unpack.many(stored, size_bytes)
+    if chunks is None:
+        return None
+    decoded = iter(chunks)
+    return [None if data is None else next(decoded) for _, _, data in tasks]
+
+
+def _encode(coding: Coding, drop_axes: tuple[int, ...], task: Task) -> Buffer | None:
+    """Encodes a chunk by itself."""
+    values, (_, spec, selection, target, is_whole), old = task
     is_simple = is_whole and values.ndim and is_basic(selection) and is_basic(target)
     if is_simple and coding.pack is not None and coding.axes is not None:
         chosen = values[target]
@@ -138,7 +215,7 @@ def encode_chunk(
             return _pack(coding, coding.pack, spec, chosen)
     encoded = merge_and_encode_chunk(
         None if old is None else spec.prototype.buffer.from_bytes(old),
-        value,
+        spec.prototype.nd_buffer.from_numpy_array(values),
         chunk_spec=spec,
         chunk_selection=selection,
         out_selection=target,
@@ -150,22 +227,18 @@ def encode_chunk(
     return None if encoded is None else encoded.as_numpy_array()
 
 
-def _pack(
-    coding: Coding, steps: tuple[Step, ...], spec: ArraySpec, values: npt.NDArray[Any]
-) -> Buffer | None:
+def _pack(coding: Coding, pack: Pack, spec: ArraySpec, values: npt.NDArray[Any]) -> Buffer | None:
     """All values of a chunk, as zarr would store them; None if they are all the fill value."""
-    if chunk_is_empty(spec.prototype.nd_buffer.from_numpy_array(values), spec):
+    if not _not_empty(spec, values.dtype)(values) and chunk_is_empty(
+        spec.prototype.nd_buffer.from_numpy_array(values), spec
+    ):
         return None
     layout = coding.layout(spec)
     if layout.is_that_of(values) and values.flags.c_contiguous:
-        data: Buffer = values.reshape(-1).view(np.uint8)
-    else:
-        flat = scratch(layout.size_bytes) if steps else np.empty(layout.size_bytes, np.uint8)
-        reshape_chunk(flat, layout)[...] = values
-        data = flat
-    for step in steps:
-        data = step(data)
-    return data
+        return pack.one(values.reshape(-1).view(np.uint8))
+    flat = scratch(layout.size_bytes) if pack.steps else np.empty(layout.size_bytes, np.uint8)
+    reshape_chunk(flat, layout)[...] = values
+    return pack.one(flat)
 
 
 # Chunks that are written one by one, but at the same time, stored together.
