@@ -108,6 +108,40 @@ class Outgoing:
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
 
 
+_MOST_WRITERS = 200.0
+
+
+@dataclass(slots=True)
+class Contention:
+    """How many writers seem to commit to the repository; guessed, see engine/merge/waiting.py."""
+
+    writers: float = 1.0
+    try_s: float = 0.0  # of one try, from reading the tip to replacing it
+    until_s: float = 0.0  # after that without a commit of this process, the guess is void
+
+    def others(self, now_s: float) -> float:
+        if now_s > self.until_s:
+            self.writers = 1.0
+        return self.writers - 1
+
+    def notice(self, try_s: float) -> None:
+        """A race was lost after so long: there is at least one other."""
+        self.writers = max(self.writers, 2.0)
+        self._follow(try_s)
+
+    def learn(self, commit_s: float, try_s: float, *, now_s: float) -> None:
+        """A commit took so long, its last try so much of it."""
+        if self.writers > 1 or not self.try_s:
+            self._follow(try_s)
+        guess = min(_MOST_WRITERS, max(1.0, commit_s / max(self.try_s, 1e-6)))
+        # Slowly down: a writer that got in again and again has seen nothing of those that did not.
+        self.writers += (0.3 if guess > self.writers else 0.05) * (guess - self.writers)
+        self.until_s = now_s + 10 * self.writers * self.try_s
+
+    def _follow(self, try_s: float) -> None:
+        self.try_s += (0.3 if self.try_s else 1.0) * (try_s - self.try_s)
+
+
 @contextmanager
 def annotate_errors(key: str) -> Iterator[None]:
     """Format errors raised inside say which file they are about."""
@@ -141,6 +175,7 @@ class Files:
         self.virtual = VirtualChunks(settings.virtual, self.pool)
         self.v1_tags = self.caches.v1_tags
         self._newest = self.caches.newest
+        self.contention = Contention()
 
     def with_settings(self, settings: Settings) -> Self:
         """The same files with other settings, and with empty caches."""
@@ -251,6 +286,9 @@ class Files:
         cache = self.caches.logs
         known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
         missing = [each for each in snapshots if each not in known]
+        if len(missing) == 1:  # decoding them together pays from a few on
+            known[missing[0]] = self.fetch_log(missing[0])
+            return [known[each] for each in snapshots]
         read_all = self.pool.map if self.store.far else self.pool.map_quickly
         data = read_all(lambda each: self.store.get(transaction_key(each)).data, missing)
         try:
