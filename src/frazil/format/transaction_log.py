@@ -287,14 +287,36 @@ def _split(logs: Table) -> list[TransactionLog]:
 #       chunks  count, an offset for each
 #       rows    vtable | table: vtable, offset | coords: length, values     of equal size
 #
-# Each row has a vtable of its own: so all rows begin with the same bytes, and compress well.
+# Each row has a vtable of its own: so all rows begin with the same bytes, and compress well. In a
+# log that would be too large that way, the rows of an array share the vtable of the first one.
 
 _CHUNKS_SLOT = 7  # of `updated_chunks` in the root table
 _ROWS_AT_ONCE = 1 << 16
-_MAX_BYTES = 2**31 - 1
+MAX_LOG_BYTES = 2**31 - 1
 _ARRAY_VTABLE = struct.pack("<4H", 8, 16, 4, 12)
 _ROW_VTABLE = struct.pack("<4H", 6, 8, 4, 0)  # and two bytes to the next multiple of four
 _ROW_HEAD = 20  # vtable 8, table 8, length of the coordinates 4
+
+
+def require_log_fits(
+    chunks: Sequence[tuple[int, int]], *, nodes: int = 0, max_bytes: int = MAX_LOG_BYTES
+) -> None:
+    """Raises FormatError if no log can list as many chunks, given as (count, ndim) of each array.
+
+    To be called before anything of a commit is written.
+    """
+    size = _tables_size(len(chunks)) + 8 * nodes
+    size += sum(12 + count * (4 + _row_size(ndim, shares=True)) for count, ndim in chunks)
+    total = sum(count for count, _ in chunks)
+    if size <= max_bytes or not total:
+        return
+    most = max(1, int(total * (max_bytes / size)))
+    raise FormatError(
+        f"a commit of {total:,} changed chunks: the transaction log that lists them would have"
+        f" {size:,} bytes, and the format allows {max_bytes:,}. Nothing was written; make several"
+        f" commits, each of up to {most:,} such chunks",
+        kind="serialization",
+    )
 
 
 def encode_txlog_stream(
@@ -303,10 +325,11 @@ def encode_txlog_stream(
     *,
     level: int = 3,
     spec_version: int = 2,
+    max_bytes: int = MAX_LOG_BYTES,
 ) -> bytes:
     """The file of `log`, in which these chunks are listed too: sets of an array are disjoint.
 
-    An array must not be in both. Raises FormatError if it would be larger than 2 GiB.
+    An array must not be in both. Raises FormatError if it would be larger than the format allows.
     """
     if log.updated_chunks.keys() & chunks.keys():
         raise FormatError("chunks of an array are listed twice")
@@ -317,11 +340,14 @@ def encode_txlog_stream(
     payload += bytes(-len(payload) % 8)
     _point_to_end(payload)
     arrays = sorted([*own, *others], key=lambda each: each.node)
-    places = _places(len(payload), arrays)
-    if places[-1] > _MAX_BYTES:
+    places = _places(len(payload), arrays, shares=False)
+    shares = places[-1] > max_bytes
+    if shares:
+        places = _places(len(payload), arrays, shares=True)
+    if places[-1] > max_bytes:
+        require_log_fits([(each.count, each.ndim) for each in arrays], max_bytes=max_bytes)
         raise FormatError(
-            f"a transaction log of {places[-1]} bytes: at most {_MAX_BYTES} can be written;"
-            " commit fewer chunks at a time",
+            f"a transaction log of {places[-1]:,} bytes: the format allows {max_bytes:,}",
             kind="serialization",
         )
 
@@ -329,7 +355,7 @@ def encode_txlog_stream(
         yield payload
         yield _array_tables(len(payload), arrays, places)
         for each in arrays:
-            yield from _chunk_rows(each)
+            yield from _chunk_rows(each, shares=shares)
 
     return encode_envelope_stream(
         parts(), places[-1], FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
@@ -370,11 +396,13 @@ def _point_to_end(payload: bytearray) -> None:
     struct.pack_into("<I", payload, root + place, len(payload) - root - place)
 
 
-def _places(base: int, arrays: Sequence[_Listed]) -> list[int]:
+def _places(base: int, arrays: Sequence[_Listed], *, shares: bool) -> list[int]:
     """Start of the chunks of each array, and the end of the last ones."""
     places = [base + _tables_size(len(arrays))]
     for each in arrays:
-        places.append(places[-1] + 4 + each.count * (4 + _row_size(each.ndim)))
+        shared = len(_ROW_VTABLE) if shares else 0
+        row = _row_size(each.ndim, shares=shares)
+        places.append(places[-1] + 4 + shared + each.count * (4 + row))
     return places
 
 
@@ -382,8 +410,8 @@ def _tables_size(arrays: int) -> int:
     return 4 + 4 * arrays + len(_ARRAY_VTABLE) + 16 * arrays
 
 
-def _row_size(ndim: int) -> int:
-    return _ROW_HEAD + 4 * ndim
+def _row_size(ndim: int, *, shares: bool) -> int:
+    return _ROW_HEAD - (len(_ROW_VTABLE) if shares else 0) + 4 * ndim
 
 
 def _array_tables(base: int, arrays: Sequence[_Listed], places: Sequence[int]) -> bytes:
@@ -399,10 +427,10 @@ def _array_tables(base: int, arrays: Sequence[_Listed], places: Sequence[int]) -
     return struct.pack(f"<I{count}I", count, *offsets) + _ARRAY_VTABLE + b"".join(rows)
 
 
-def _chunk_rows(listed: _Listed) -> Iterator[Buffer]:
+def _chunk_rows(listed: _Listed, *, shares: bool) -> Iterator[Buffer]:
     """The vector of an array's chunks, and the rows that it points to."""
     count, ndim = listed.count, listed.ndim
-    size = _row_size(ndim)
+    size = _row_size(ndim, shares=shares)
     yield struct.pack("<I", count)
     # From each offset to its row, which begins behind a vtable: `size - 4` further every time.
     first = 4 * count + len(_ROW_VTABLE)
@@ -411,13 +439,22 @@ def _chunk_rows(listed: _Listed) -> Iterator[Buffer]:
         offsets *= np.uint32(size - 4)
         offsets += np.uint32(first)
         yield offsets
-    head = np.frombuffer(_ROW_VTABLE + struct.pack("<iII", len(_ROW_VTABLE), 4, ndim), "<u4")
+    fields = struct.pack("<iII", len(_ROW_VTABLE), 4, ndim)
+    if shares:
+        yield _ROW_VTABLE
+        head, back = np.frombuffer(fields, "<u4"), 0
+    else:
+        head, back = np.frombuffer(_ROW_VTABLE + fields, "<u4"), None
     block = np.empty((min(count, _ROWS_AT_ONCE), size // 4), dtype="<u4")
     block[:, : len(head)] = head
     for index in listed.blocks():
         if len(index) > len(block):
             block = np.empty((len(index), size // 4), dtype="<u4")
             block[:, : len(head)] = head
+        if back is not None:  # from each row to the one vtable, `size` further every time
+            far = np.arange(back, back + len(index), dtype="<u4")
+            block[: len(index), 0] = far * np.uint32(size) + np.uint32(len(_ROW_VTABLE))
+            back += len(index)
         block[: len(index), len(head) :] = index
         yield block[: len(index)]
 

@@ -54,7 +54,7 @@ from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.transaction_log import TransactionLog, require_log_fits
 from frazil.format.update_log import CommitAmended, NewCommit, NewDetachedSnapshot, UpdateKind
 from frazil.ids import ManifestId, NodeId, SnapshotId
 
@@ -164,6 +164,7 @@ def write_files(
 ) -> Snapshot:
     """The snapshot, when all that it needs is under way."""
     changes = request.changes
+    _require_log_fits(files, changes)
     if changes.attached:  # a writer of such a log, perhaps on Spark, runs on this thread
         put_log(files, new_id, changes)
     else:
@@ -194,6 +195,19 @@ def write_snapshot(
 
     outgoing.do(put)
     return snapshot
+
+
+def _require_log_fits(files: Files, changes: ChangeSet) -> None:
+    """Raises FormatError before anything is written, if the log could not be."""
+    counts = [
+        (len(index.refs) + len(index.deleted), index.refs.ndim)
+        for index in (pending.changes() for pending in changes.chunks.values())
+    ]
+    counts += [
+        (sum(each.count for each in sets), sets[0].ndim)
+        for sets in updated_chunks(changes.attached).values()
+    ]
+    require_log_fits(counts, max_bytes=files.max_log_bytes)
 
 
 def put_log(files: Files, snapshot: SnapshotId, changes: ChangeSet) -> None:
@@ -483,8 +497,11 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
             f"commit {request.base.id} moved nodes: only a rearrange session can amend it",
             kind="rearrange-session-only",
         )
+    united = collapse_log(unite_logs(new_id, [previous, log]))
+    counts = [index.shape for index in united.updated_chunks.values()]
+    require_log_fits(counts, max_bytes=files.max_log_bytes)
     with files.outgoing() as outgoing:
-        outgoing.do(lambda: files.put_log(collapse_log(unite_logs(new_id, [previous, log]))))
+        outgoing.do(lambda: files.put_log(united))
         snapshot = write_snapshot(files, entry.clock, request, new_id, outgoing)
 
         def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:

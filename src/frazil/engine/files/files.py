@@ -1,5 +1,6 @@
 """The files of one repository: fetched, decoded and cached; encoded and put."""
 
+import math
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ from frazil.format.snapshot import (
     encode_snapshot,
 )
 from frazil.format.transaction_log import (
+    MAX_LOG_BYTES,
     TransactionLog,
     decode_early_log,
     decode_txlog,
@@ -109,6 +111,8 @@ _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a tim
 
 
 _MOST_WRITERS = 200.0
+_FEWEST = 0.1  # others: less than that is none
+_FORGOTTEN_AFTER = 10  # times what a commit takes
 
 
 @dataclass(slots=True)
@@ -117,26 +121,31 @@ class Contention:
 
     writers: float = 1.0
     try_s: float = 0.0  # of one try, from reading the tip to replacing it
-    until_s: float = 0.0  # after that without a commit of this process, the guess is void
+    in_a_row: int = 0  # commits that followed each other at once, and lost no race
+    last_s: float = -math.inf
 
     def others(self, now_s: float) -> float:
-        if now_s > self.until_s:
+        if now_s > self.last_s + _FORGOTTEN_AFTER * self.writers * self.try_s:
             self.writers = 1.0
-        return self.writers - 1
+        if now_s > self.last_s + self.try_s:
+            self.in_a_row = 0
+        others = self.writers - 1
+        return others if others > _FEWEST else 0.0
 
     def notice(self, try_s: float) -> None:
         """A race was lost after so long: there is at least one other."""
         self.writers = max(self.writers, 2.0)
+        self.in_a_row = -1
         self._follow(try_s)
 
     def learn(self, commit_s: float, try_s: float, *, now_s: float) -> None:
         """A commit took so long, its last try so much of it."""
-        if self.writers > 1 or not self.try_s:
-            self._follow(try_s)
-        guess = min(_MOST_WRITERS, max(1.0, commit_s / max(self.try_s, 1e-6)))
+        self._follow(try_s)
+        guess = min(_MOST_WRITERS, commit_s / max(try_s, 1e-6))
         # Slowly down: a writer that got in again and again has seen nothing of those that did not.
         self.writers += (0.3 if guess > self.writers else 0.05) * (guess - self.writers)
-        self.until_s = now_s + 10 * self.writers * self.try_s
+        self.in_a_row += 1
+        self.last_s = now_s
 
     def _follow(self, try_s: float) -> None:
         self.try_s += (0.3 if self.try_s else 1.0) * (try_s - self.try_s)
@@ -161,6 +170,7 @@ class Files:
     # Snapshots, manifests and logs are encoded as in versions 1 and 2, so that their bytes may be
     # decoded in bulk, without this object. Subclasses for older generations say otherwise.
     has_current_encoding = True
+    max_log_bytes = MAX_LOG_BYTES
 
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
@@ -350,7 +360,11 @@ class Files:
         """Puts a log that lists these chunks too, which may be too many to hold in memory."""
         settings = self.settings
         data = encode_txlog_stream(
-            log, chunks, level=settings.compression_level, spec_version=settings.spec_version
+            log,
+            chunks,
+            level=settings.compression_level,
+            spec_version=settings.spec_version,
+            max_bytes=self.max_log_bytes,
         )
         self.store.put(transaction_key(log.id), data)
 
