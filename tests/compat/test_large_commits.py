@@ -14,7 +14,9 @@ from zarr.core.sync import sync
 
 import frazil
 from frazil.errors import FormatError
+from frazil.format import transaction_log
 from frazil.format.chunk_index import ChunkSet, distinct
+from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.transaction_log import (
     TransactionLog,
     decode_txlog,
@@ -128,3 +130,22 @@ def test_a_log_whose_rows_share_a_vtable_says_the_same(data: st.DataObject) -> N
     sets = {node: [ChunkSet.of(index)] for node, index in indices.items()}
     as_sets = encode_txlog_stream(TransactionLog(id=log.id), sets, max_bytes=shared + 300)
     assert as_sets == dense
+
+
+def test_large_logs_of_the_reference_are_decoded_by_the_shorter_way(tmp_path: Path) -> None:
+    repo = icechunk.Repository.create(icechunk.local_filesystem_storage(str(tmp_path)))
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(300, 200), chunks=(1, 1), dtype="u1")
+    refs = [
+        icechunk.VirtualChunkSpec([i, j], "s3://bucket/file", 0, 1)
+        for i in range(300)
+        for j in range(200)
+    ]
+    session.store.set_virtual_refs("a", refs, validate_containers=False)
+    tip = session.commit("chunks")
+    data = (tmp_path / "transactions" / tip).read_bytes()
+    payload = decode_envelope(data, FileType.TRANSACTION_LOG).data
+    assert len(payload) > transaction_log._LARGE_BYTES
+    chunks = transaction_log._EvenRows(np.frombuffer(payload, np.uint8)).find_all()
+    assert chunks is not None
+    assert np.array_equal(chunks[0], np.argwhere(np.ones((300, 200))))

@@ -40,6 +40,7 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 
 _FEW_CHANGES = 16  # nodes and chunks up to which records are faster to encode than columns
+_CHUNKS_SLOT = 7  # of `updated_chunks` in the root table
 NODE_LISTS = (
     "new_groups",
     "new_arrays",
@@ -101,7 +102,7 @@ class TransactionLog:
 
 def decode_txlog(data: Buffer, *, max_size: int | None = None) -> TransactionLog:
     envelope = decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size)
-    root = decode(envelope.data, TRANSACTION_LOG)
+    root = decode_log_root(envelope.data)
     return replace(decode_log_of(root), moved=decode_moves(root.tables("moved_nodes").rows))
 
 
@@ -229,6 +230,135 @@ def _encode_moves(moved: Sequence[Move]) -> Table:
 
 
 # -------------------------------------------------------------------------------------------------
+# Large logs: writers store the rows of an array at equal distances, so that the indices of all its
+# chunks are one view of the file. Decoded as any table, a row takes four times its size in memory.
+
+_LARGE_BYTES = 1 << 20
+_MANY_BYTES = 1 << 12  # for each array, on average: looking at arrays one by one has its price
+_CHUNKLESS = TableSchema(
+    "TransactionLog", tuple(each for each in TRANSACTION_LOG.fields if each.slot != _CHUNKS_SLOT)
+)
+_NODES_ONLY = TableSchema("ArrayUpdatedChunks", ARRAY_UPDATED_CHUNKS.fields[:1])
+_NODES = TableSchema(
+    "TransactionLog",
+    tuple(
+        replace(each, kind=TableVector(_NODES_ONLY))
+        for each in TRANSACTION_LOG.fields
+        if each.slot == _CHUNKS_SLOT
+    ),
+)
+
+
+def decode_log_root(payload: Buffer) -> Table:
+    """The root table of a log, of any size."""
+    if memoryview(payload).nbytes >= _LARGE_BYTES:
+        chunks = _EvenRows(np.frombuffer(payload, np.uint8)).find_all()
+        if chunks is not None:
+            return _with_chunks(payload, chunks)
+    return decode(payload, TRANSACTION_LOG)
+
+
+def _with_chunks(payload: Buffer, chunks: list[npt.NDArray[np.uint32]]) -> Table:
+    nodes = decode(payload, _NODES).tables("updated_chunks").rows.struct("node_id")
+    coords = VectorColumn.concat([VectorColumn.regular(index) for index in chunks])
+    splits = splits_of(np.array([len(index) for index in chunks], dtype=np.int64))
+    rows = Table.build(CHUNK_INDICES, len(coords), coords=coords)
+    arrays = Table.build(
+        ARRAY_UPDATED_CHUNKS,
+        len(chunks),
+        node_id=nodes,
+        chunks=TableVectorColumn.of(rows, splits),
+    )
+    rest = decode(payload, _CHUNKLESS)
+    return Table.build(
+        TRANSACTION_LOG, 1, **rest.columns, updated_chunks=TableVectorColumn.of(arrays)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _EvenRows:
+    """Indices of chunks in a log, if the rows of each array are alike and at equal distances.
+
+    All positions are checked here. What is not as expected is left to the decoder of any table.
+    """
+
+    heap: npt.NDArray[np.uint8]
+
+    def find_all(self) -> list[npt.NDArray[np.uint32]] | None:
+        """Chunks of each array, (n, ndim)."""
+        try:
+            vector = self._reference(self._number(0, "<I"), _CHUNKS_SLOT)
+            count = self._number(vector, "<I")
+            if not count or count * _MANY_BYTES > len(self.heap):
+                return None
+            places = range(vector + 4, vector + 4 + 4 * count, 4)
+            tables = [place + self._number(place, "<I") for place in places]
+            return [self._find(self._reference(table, 1)) for table in tables]
+        except (struct.error, ValueError):
+            return None
+
+    def _find(self, vector: int) -> npt.NDArray[np.uint32]:
+        count = self._number(vector, "<I")
+        if not count:
+            return np.zeros((0, 0), dtype=np.uint32)
+        offsets = self._column(vector + 4, 4, count)
+        row = vector + 4 + int(offsets[0])
+        step = int(offsets[1]) - int(offsets[0]) + 4 if count > 1 else 0
+        _require_progression(offsets, step - 4)
+        back = self._number(row, "<i")
+        place = self._field(row, 0)
+        coords = place + self._number(place, "<I")
+        ndim = self._number(coords, "<I")
+        if count * ndim * 4 > len(self.heap):
+            raise ValueError("rows overlap")
+        _require_progression(self._column(place, step, count), 0)
+        _require_progression(self._column(coords, step, count), 0)
+        backs = self._column(row, step, count)
+        if count > 1 and int(backs[1]) == int(backs[0]):  # each has a vtable of its own
+            _require_progression(backs, 0)
+            for part in (row - back, row - back + 2):  # its size, that of the table, the field
+                _require_progression(self._column(part, step, count), 0)
+        else:
+            _require_progression(backs, step)
+        columns = [self._column(coords + 4 + 4 * axis, step, count) for axis in range(ndim)]
+        return np.stack(columns, axis=1) if columns else np.zeros((count, 0), dtype=np.uint32)
+
+    def _reference(self, table: int, slot: int) -> int:
+        place = self._field(table, slot)
+        return place + self._number(place, "<I")
+
+    def _field(self, table: int, slot: int) -> int:
+        vtable = table - self._number(table, "<i")
+        size, place = self._number(vtable, "<H"), self._number(vtable + 4 + 2 * slot, "<H")
+        if size < 6 + 2 * slot or not place:
+            raise ValueError("the table lacks a field")
+        return table + place
+
+    def _number(self, place: int, kind: str) -> int:
+        if place < 0:
+            raise ValueError("before the beginning")
+        return int(struct.unpack_from(kind, self.heap, place)[0])
+
+    def _column(self, place: int, step: int, count: int) -> npt.NDArray[np.uint32]:
+        """Numbers at equal distances, without a copy."""
+        last = place + step * (count - 1)
+        if min(place, last) < 0 or max(place, last) + 4 > len(self.heap):
+            raise ValueError("beyond the file")
+        return np.ndarray((count,), "<u4", self.heap.data, place, (step,))
+
+
+def _require_progression(numbers: npt.NDArray[np.uint32], step: int) -> None:
+    """Raises ValueError unless each is `step` more than the one before it, without overflow."""
+    first, wanted = int(numbers[0]), np.uint32(step % 2**32)
+    if first + step * (len(numbers) - 1) != int(numbers[-1]):
+        raise ValueError("not a progression")
+    for start, stop in _runs(len(numbers)):
+        block = numbers[start : stop + 1]
+        if not (block[1:] - block[:-1] == wanted).all():
+            raise ValueError("not a progression")
+
+
+# -------------------------------------------------------------------------------------------------
 # Many transaction logs decoded together: most are small, and rebase looks at hundreds.
 
 _BATCHED_BYTES = 2**16  # larger files gain nothing by being decoded together
@@ -290,7 +420,6 @@ def _split(logs: Table) -> list[TransactionLog]:
 # Each row has a vtable of its own: so all rows begin with the same bytes, and compress well. In a
 # log that would be too large that way, the rows of an array share the vtable of the first one.
 
-_CHUNKS_SLOT = 7  # of `updated_chunks` in the root table
 _ROWS_AT_ONCE = 1 << 16
 MAX_LOG_BYTES = 2**31 - 1
 _ARRAY_VTABLE = struct.pack("<4H", 8, 16, 4, 12)
