@@ -302,7 +302,17 @@ class _EvenRows:
         if not count:
             return np.zeros((0, 0), dtype=np.uint32)
         offsets = self._column(vector + 4, 4, count)
-        row = vector + 4 + int(offsets[0])
+        ahead = offsets[:3].tolist()
+        if count > 2 and ahead[1] - ahead[0] != ahead[2] - ahead[1]:
+            # The reference has the vtable that rows share next to the first one.
+            parts = [self._run(vector + 4, 1), self._run(vector + 8, count - 1)]
+            return np.concatenate(parts)
+        return self._run(vector + 4, count)
+
+    def _run(self, vector: int, count: int) -> npt.NDArray[np.uint32]:
+        """Chunks whose offsets begin at a place, in rows at equal distances."""
+        offsets = self._column(vector, 4, count)
+        row = vector + int(offsets[0])
         step = int(offsets[1]) - int(offsets[0]) + 4 if count > 1 else 0
         _require_progression(offsets, step - 4)
         back = self._number(row, "<i")
