@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
-from frazil.flatbuf.decode import decode_batch
+from frazil.flatbuf.decode import decode, decode_batch
 from frazil.flatbuf.schema import Field, TableSchema, TableVector
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import RefKind
@@ -39,6 +39,7 @@ _REF = select_fields(CHUNK_REF, chunk_id=None)
 _ARRAY = select_fields(ARRAY_MANIFEST, refs=TableVector(_REF))
 _MANIFEST = select_fields(MANIFEST, arrays=TableVector(_ARRAY))
 _SNAPSHOT = select_fields(SNAPSHOT, manifest_files=None, manifest_files_v2=None)
+_DECODED_TOGETHER = 1 << 22  # bytes of snapshots: larger ones gain nothing by company
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -67,10 +68,24 @@ def decode_manifest_files(
 
     Raises FormatError if one of them is damaged; which one, only decoding each alone can tell.
     """
-    payloads = [decode_envelope(data, FileType.SNAPSHOT, max_size=max_size).data for data in files]
+    found, waiting, held = list[ManifestFiles](), list[bytes](), 0
+    for data in files:
+        payload = decode_envelope(data, FileType.SNAPSHOT, max_size=max_size).data
+        if waiting and held + len(payload) > _DECODED_TOGETHER:
+            found += _manifest_files(waiting)
+            waiting, held = [], 0
+        waiting.append(payload)
+        held += len(payload)
+    return found + _manifest_files(waiting)
+
+
+def _manifest_files(payloads: Sequence[bytes]) -> list[ManifestFiles]:
     if not payloads:
         return []
-    root = decode_batch(payloads, _SNAPSHOT)
+    if len(payloads) == 1:  # a batch is a copy, and a snapshot may be large
+        root = decode(payloads[0], _SNAPSHOT)
+    else:
+        root = decode_batch(payloads, _SNAPSHOT)
     newer, older = root.tables("manifest_files_v2"), root.vector("manifest_files")
     rows = newer.rows
     listed = ManifestFiles(

@@ -40,6 +40,7 @@ from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 
 _FEW_CHANGES = 16  # nodes and chunks up to which records are faster to encode than columns
+_CHUNKS_SLOT = 7  # of `updated_chunks` in the root table
 NODE_LISTS = (
     "new_groups",
     "new_arrays",
@@ -101,7 +102,7 @@ class TransactionLog:
 
 def decode_txlog(data: Buffer, *, max_size: int | None = None) -> TransactionLog:
     envelope = decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size)
-    root = decode(envelope.data, TRANSACTION_LOG)
+    root = decode_log_root(envelope.data)
     return replace(decode_log_of(root), moved=decode_moves(root.tables("moved_nodes").rows))
 
 
@@ -229,6 +230,145 @@ def _encode_moves(moved: Sequence[Move]) -> Table:
 
 
 # -------------------------------------------------------------------------------------------------
+# Large logs: writers store the rows of an array at equal distances, so that the indices of all its
+# chunks are one view of the file. Decoded as any table, a row takes four times its size in memory.
+
+_LARGE_BYTES = 1 << 20
+_MANY_BYTES = 1 << 12  # for each array, on average: looking at arrays one by one has its price
+_CHUNKLESS = TableSchema(
+    "TransactionLog", tuple(each for each in TRANSACTION_LOG.fields if each.slot != _CHUNKS_SLOT)
+)
+_NODES_ONLY = TableSchema("ArrayUpdatedChunks", ARRAY_UPDATED_CHUNKS.fields[:1])
+_NODES = TableSchema(
+    "TransactionLog",
+    tuple(
+        replace(each, kind=TableVector(_NODES_ONLY))
+        for each in TRANSACTION_LOG.fields
+        if each.slot == _CHUNKS_SLOT
+    ),
+)
+
+
+def decode_log_root(payload: Buffer) -> Table:
+    """The root table of a log, of any size."""
+    if memoryview(payload).nbytes >= _LARGE_BYTES:
+        chunks = _EvenRows(np.frombuffer(payload, np.uint8)).find_all()
+        if chunks is not None:
+            return _with_chunks(payload, chunks)
+    return decode(payload, TRANSACTION_LOG)
+
+
+def _with_chunks(payload: Buffer, chunks: list[npt.NDArray[np.uint32]]) -> Table:
+    nodes = decode(payload, _NODES).tables("updated_chunks").rows.struct("node_id")
+    coords = VectorColumn.concat([VectorColumn.regular(index) for index in chunks])
+    splits = splits_of(np.array([len(index) for index in chunks], dtype=np.int64))
+    rows = Table.build(CHUNK_INDICES, len(coords), coords=coords)
+    arrays = Table.build(
+        ARRAY_UPDATED_CHUNKS,
+        len(chunks),
+        node_id=nodes,
+        chunks=TableVectorColumn.of(rows, splits),
+    )
+    rest = decode(payload, _CHUNKLESS)
+    return Table.build(
+        TRANSACTION_LOG, 1, **rest.columns, updated_chunks=TableVectorColumn.of(arrays)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _EvenRows:
+    """Indices of chunks in a log, if the rows of each array are alike and at equal distances.
+
+    All positions are checked here. What is not as expected is left to the decoder of any table.
+    """
+
+    heap: npt.NDArray[np.uint8]
+
+    def find_all(self) -> list[npt.NDArray[np.uint32]] | None:
+        """Chunks of each array, (n, ndim)."""
+        try:
+            vector = self._reference(self._number(0, "<I"), _CHUNKS_SLOT)
+            count = self._number(vector, "<I")
+            if not count or count * _MANY_BYTES > len(self.heap):
+                return None
+            places = range(vector + 4, vector + 4 + 4 * count, 4)
+            tables = [place + self._number(place, "<I") for place in places]
+            return [self._find(self._reference(table, 1)) for table in tables]
+        except (struct.error, ValueError):
+            return None
+
+    def _find(self, vector: int) -> npt.NDArray[np.uint32]:
+        count = self._number(vector, "<I")
+        if not count:
+            return np.zeros((0, 0), dtype=np.uint32)
+        offsets = self._column(vector + 4, 4, count)
+        ahead = offsets[:3].tolist()
+        if count > 2 and ahead[1] - ahead[0] != ahead[2] - ahead[1]:
+            # The reference has the vtable that rows share next to the first one.
+            parts = [self._run(vector + 4, 1), self._run(vector + 8, count - 1)]
+            return np.concatenate(parts)
+        return self._run(vector + 4, count)
+
+    def _run(self, vector: int, count: int) -> npt.NDArray[np.uint32]:
+        """Chunks whose offsets begin at a place, in rows at equal distances."""
+        offsets = self._column(vector, 4, count)
+        row = vector + int(offsets[0])
+        step = int(offsets[1]) - int(offsets[0]) + 4 if count > 1 else 0
+        _require_progression(offsets, step - 4)
+        back = self._number(row, "<i")
+        place = self._field(row, 0)
+        coords = place + self._number(place, "<I")
+        ndim = self._number(coords, "<I")
+        if count * ndim * 4 > len(self.heap):
+            raise ValueError("rows overlap")
+        _require_progression(self._column(place, step, count), 0)
+        _require_progression(self._column(coords, step, count), 0)
+        backs = self._column(row, step, count)
+        if count > 1 and int(backs[1]) == int(backs[0]):  # each has a vtable of its own
+            _require_progression(backs, 0)
+            for part in (row - back, row - back + 2):  # its size, that of the table, the field
+                _require_progression(self._column(part, step, count), 0)
+        else:
+            _require_progression(backs, step)
+        columns = [self._column(coords + 4 + 4 * axis, step, count) for axis in range(ndim)]
+        return np.stack(columns, axis=1) if columns else np.zeros((count, 0), dtype=np.uint32)
+
+    def _reference(self, table: int, slot: int) -> int:
+        place = self._field(table, slot)
+        return place + self._number(place, "<I")
+
+    def _field(self, table: int, slot: int) -> int:
+        vtable = table - self._number(table, "<i")
+        size, place = self._number(vtable, "<H"), self._number(vtable + 4 + 2 * slot, "<H")
+        if size < 6 + 2 * slot or not place:
+            raise ValueError("the table lacks a field")
+        return table + place
+
+    def _number(self, place: int, kind: str) -> int:
+        if place < 0:
+            raise ValueError("before the beginning")
+        return int(struct.unpack_from(kind, self.heap, place)[0])
+
+    def _column(self, place: int, step: int, count: int) -> npt.NDArray[np.uint32]:
+        """Numbers at equal distances, without a copy."""
+        last = place + step * (count - 1)
+        if min(place, last) < 0 or max(place, last) + 4 > len(self.heap):
+            raise ValueError("beyond the file")
+        return np.ndarray((count,), "<u4", self.heap.data, place, (step,))
+
+
+def _require_progression(numbers: npt.NDArray[np.uint32], step: int) -> None:
+    """Raises ValueError unless each is `step` more than the one before it, without overflow."""
+    first, wanted = int(numbers[0]), np.uint32(step % 2**32)
+    if first + step * (len(numbers) - 1) != int(numbers[-1]):
+        raise ValueError("not a progression")
+    for start, stop in _runs(len(numbers)):
+        block = numbers[start : stop + 1]
+        if not (block[1:] - block[:-1] == wanted).all():
+            raise ValueError("not a progression")
+
+
+# -------------------------------------------------------------------------------------------------
 # Many transaction logs decoded together: most are small, and rebase looks at hundreds.
 
 _BATCHED_BYTES = 2**16  # larger files gain nothing by being decoded together
@@ -287,14 +427,35 @@ def _split(logs: Table) -> list[TransactionLog]:
 #       chunks  count, an offset for each
 #       rows    vtable | table: vtable, offset | coords: length, values     of equal size
 #
-# Each row has a vtable of its own: so all rows begin with the same bytes, and compress well.
+# Each row has a vtable of its own: so all rows begin with the same bytes, and compress well. In a
+# log that would be too large that way, the rows of an array share the vtable of the first one.
 
-_CHUNKS_SLOT = 7  # of `updated_chunks` in the root table
 _ROWS_AT_ONCE = 1 << 16
-_MAX_BYTES = 2**31 - 1
+MAX_LOG_BYTES = 2**31 - 1
 _ARRAY_VTABLE = struct.pack("<4H", 8, 16, 4, 12)
 _ROW_VTABLE = struct.pack("<4H", 6, 8, 4, 0)  # and two bytes to the next multiple of four
 _ROW_HEAD = 20  # vtable 8, table 8, length of the coordinates 4
+
+
+def require_log_fits(
+    chunks: Sequence[tuple[int, int]], *, nodes: int = 0, max_bytes: int = MAX_LOG_BYTES
+) -> None:
+    """Raises FormatError if no log can list as many chunks, given as (count, ndim) of each array.
+
+    To be called before anything of a commit is written.
+    """
+    size = _tables_size(len(chunks)) + 8 * nodes
+    size += sum(12 + count * (4 + _row_size(ndim, shares=True)) for count, ndim in chunks)
+    total = sum(count for count, _ in chunks)
+    if size <= max_bytes or not total:
+        return
+    most = max(1, int(total * (max_bytes / size)))
+    raise FormatError(
+        f"a commit of {total:,} changed chunks: the transaction log that lists them would have"
+        f" {size:,} bytes, and the format allows {max_bytes:,}. Nothing was written; make several"
+        f" commits, each of up to {most:,} such chunks",
+        kind="serialization",
+    )
 
 
 def encode_txlog_stream(
@@ -303,10 +464,11 @@ def encode_txlog_stream(
     *,
     level: int = 3,
     spec_version: int = 2,
+    max_bytes: int = MAX_LOG_BYTES,
 ) -> bytes:
     """The file of `log`, in which these chunks are listed too: sets of an array are disjoint.
 
-    An array must not be in both. Raises FormatError if it would be larger than 2 GiB.
+    An array must not be in both. Raises FormatError if it would be larger than the format allows.
     """
     if log.updated_chunks.keys() & chunks.keys():
         raise FormatError("chunks of an array are listed twice")
@@ -317,11 +479,14 @@ def encode_txlog_stream(
     payload += bytes(-len(payload) % 8)
     _point_to_end(payload)
     arrays = sorted([*own, *others], key=lambda each: each.node)
-    places = _places(len(payload), arrays)
-    if places[-1] > _MAX_BYTES:
+    places = _places(len(payload), arrays, shares=False)
+    shares = places[-1] > max_bytes
+    if shares:
+        places = _places(len(payload), arrays, shares=True)
+    if places[-1] > max_bytes:
+        require_log_fits([(each.count, each.ndim) for each in arrays], max_bytes=max_bytes)
         raise FormatError(
-            f"a transaction log of {places[-1]} bytes: at most {_MAX_BYTES} can be written;"
-            " commit fewer chunks at a time",
+            f"a transaction log of {places[-1]:,} bytes: the format allows {max_bytes:,}",
             kind="serialization",
         )
 
@@ -329,7 +494,7 @@ def encode_txlog_stream(
         yield payload
         yield _array_tables(len(payload), arrays, places)
         for each in arrays:
-            yield from _chunk_rows(each)
+            yield from _chunk_rows(each, shares=shares)
 
     return encode_envelope_stream(
         parts(), places[-1], FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
@@ -370,11 +535,13 @@ def _point_to_end(payload: bytearray) -> None:
     struct.pack_into("<I", payload, root + place, len(payload) - root - place)
 
 
-def _places(base: int, arrays: Sequence[_Listed]) -> list[int]:
+def _places(base: int, arrays: Sequence[_Listed], *, shares: bool) -> list[int]:
     """Start of the chunks of each array, and the end of the last ones."""
     places = [base + _tables_size(len(arrays))]
     for each in arrays:
-        places.append(places[-1] + 4 + each.count * (4 + _row_size(each.ndim)))
+        shared = len(_ROW_VTABLE) if shares else 0
+        row = _row_size(each.ndim, shares=shares)
+        places.append(places[-1] + 4 + shared + each.count * (4 + row))
     return places
 
 
@@ -382,8 +549,8 @@ def _tables_size(arrays: int) -> int:
     return 4 + 4 * arrays + len(_ARRAY_VTABLE) + 16 * arrays
 
 
-def _row_size(ndim: int) -> int:
-    return _ROW_HEAD + 4 * ndim
+def _row_size(ndim: int, *, shares: bool) -> int:
+    return _ROW_HEAD - (len(_ROW_VTABLE) if shares else 0) + 4 * ndim
 
 
 def _array_tables(base: int, arrays: Sequence[_Listed], places: Sequence[int]) -> bytes:
@@ -399,10 +566,10 @@ def _array_tables(base: int, arrays: Sequence[_Listed], places: Sequence[int]) -
     return struct.pack(f"<I{count}I", count, *offsets) + _ARRAY_VTABLE + b"".join(rows)
 
 
-def _chunk_rows(listed: _Listed) -> Iterator[Buffer]:
+def _chunk_rows(listed: _Listed, *, shares: bool) -> Iterator[Buffer]:
     """The vector of an array's chunks, and the rows that it points to."""
     count, ndim = listed.count, listed.ndim
-    size = _row_size(ndim)
+    size = _row_size(ndim, shares=shares)
     yield struct.pack("<I", count)
     # From each offset to its row, which begins behind a vtable: `size - 4` further every time.
     first = 4 * count + len(_ROW_VTABLE)
@@ -411,13 +578,22 @@ def _chunk_rows(listed: _Listed) -> Iterator[Buffer]:
         offsets *= np.uint32(size - 4)
         offsets += np.uint32(first)
         yield offsets
-    head = np.frombuffer(_ROW_VTABLE + struct.pack("<iII", len(_ROW_VTABLE), 4, ndim), "<u4")
+    fields = struct.pack("<iII", len(_ROW_VTABLE), 4, ndim)
+    if shares:
+        yield _ROW_VTABLE
+        head, back = np.frombuffer(fields, "<u4"), 0
+    else:
+        head, back = np.frombuffer(_ROW_VTABLE + fields, "<u4"), None
     block = np.empty((min(count, _ROWS_AT_ONCE), size // 4), dtype="<u4")
     block[:, : len(head)] = head
     for index in listed.blocks():
         if len(index) > len(block):
             block = np.empty((len(index), size // 4), dtype="<u4")
             block[:, : len(head)] = head
+        if back is not None:  # from each row to the one vtable, `size` further every time
+            far = np.arange(back, back + len(index), dtype="<u4")
+            block[: len(index), 0] = far * np.uint32(size) + np.uint32(len(_ROW_VTABLE))
+            back += len(index)
         block[: len(index), len(head) :] = index
         yield block[: len(index)]
 

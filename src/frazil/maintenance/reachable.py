@@ -34,6 +34,7 @@ from frazil.objectstore.protocol import Data
 _BYTES_PER_REF = 150  # of a decoded manifest, about
 _UNKNOWN_BYTES = 1 << 20  # assumed for a manifest whose size is not recorded
 _SNAPSHOTS_TOGETHER = 32
+_SNAPSHOTS_FIRST = 8  # before it is known how large they are
 _BYTES_TOGETHER = 1 << 20  # of manifests: larger ones gain nothing by company
 _DECODED_TOGETHER = 1 << 22
 _DECODERS = min(4, os.cpu_count() or 1)  # more would wait for each other, with more in memory
@@ -135,18 +136,29 @@ def manifests_by_snapshot(
     progress: Progress | None = None,
 ) -> Iterator[list[ManifestFiles]]:
     """The manifests that each snapshot lists, in the order given, some snapshots at a time."""
-    at_once = (budget or Budget()).snapshots
+    budget = budget or Budget()
     names, decoders = format_ids(snapshots), decoder_pool()
-    for start in range(0, len(names), at_once):
+    start, at_once = 0, min(_SNAPSHOTS_FIRST, budget.snapshots)
+    while start < len(names):
         some = names[start : start + at_once]
         if not files.has_current_encoding:
             yield files.pool.map(partial(_manifests_of_old_snapshot, files), some)
         else:
+            sizes = list[int]()
             groups = list(batched(some, _SNAPSHOTS_TOGETHER))
-            found = load_together(files, decoders, SNAPSHOTS, decode_manifest_files, groups)
+            found = load_together(files, decoders, SNAPSHOTS, partial(_note_sizes, sizes), groups)
             yield [each for group in found for each in group]
+            fit = budget.compressed_bytes * len(sizes) // max(1, sum(sizes))
+            at_once = max(_SNAPSHOTS_FIRST, fit)  # those that follow are about as large
+        start += len(some)
+        at_once = min(at_once, budget.snapshots)
         if progress is not None:
-            progress("reading snapshots", min(start + at_once, len(names)), len(names))
+            progress("reading snapshots", start, len(names))
+
+
+def _note_sizes(sizes: list[int], data: Sequence[Data]) -> list[ManifestFiles]:
+    sizes += map(len, data)
+    return decode_manifest_files(data)
 
 
 def merge_manifest_files(parts: Sequence[ManifestFiles]) -> ManifestFiles:

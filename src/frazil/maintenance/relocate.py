@@ -19,6 +19,7 @@ from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.files.files import Files
 from frazil.engine.merge.rebase import Rebasing, commit_rebasing
 from frazil.engine.merge.solver import Policy
+from frazil.engine.merge.waiting import waiting_for
 from frazil.engine.refs.commit_metadata import UPON, with_notes
 from frazil.engine.repository import Repository
 from frazil.errors import NodeNotFoundError
@@ -288,7 +289,7 @@ def relocate(
         found.append(Relocated(snapshot, len(used)))
         return snapshot
 
-    commit_rebasing(attempt, lambda _: None, Rebasing(Policy()))
+    commit_rebasing(attempt, lambda _: None, Rebasing(Policy()), waiting_for(repository.files))
     return found[0] if found else None
 
 

@@ -52,6 +52,7 @@ def _require_segments(text: str, segments: list[str]) -> None:
 
 LOCK_NAME = ".frazil.lock"
 _TEMPORARY_STEM = ".frazil-tmp#"
+TICKET_STEM = ".frazil-turn#"  # of writers that wait for each other: local_turns.py
 _ENCODED = re.compile(r"""[^ !$&'()+,\-./0-9:;=@A-Z_a-z]+""")
 _ESCAPES = re.compile(r"(?:%[0-9A-F]{2})+")
 
@@ -91,7 +92,15 @@ def temporary_name() -> str:
 
 def is_temporary(name: str) -> bool:
     """True for a whole name of frazil's own: leftovers of other programs are not collected."""
-    return name.startswith(_TEMPORARY_STEM) and name[len(_TEMPORARY_STEM) :].isdecimal()
+    return any(
+        name.startswith(stem) and name[len(stem) :].isdecimal()
+        for stem in (_TEMPORARY_STEM, TICKET_STEM)
+    )
+
+
+def ticket_name(number: int) -> str:
+    """Names of tickets are in the order of their numbers."""
+    return f"{TICKET_STEM}{number:020d}{int.from_bytes(os.urandom(4)):010d}"
 
 
 def _escape_match(match: re.Match[str]) -> str:

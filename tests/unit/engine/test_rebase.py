@@ -1,6 +1,7 @@
 """Changes carried over other people's commits."""
 
 import json
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,11 +9,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from frazil.engine.files.files import Files
+from frazil.engine.files.files import Contention, Files
 from frazil.engine.files.object_keys import transaction_key
 from frazil.engine.files.settings import Settings
 from frazil.engine.merge.rebase import Rebasing, commit_rebasing, with_attempts
 from frazil.engine.merge.solver import Policy, VersionSelection
+from frazil.engine.merge.waiting import Backoff
 from frazil.engine.refs.entry import RepoInfoEntry
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
@@ -31,6 +33,7 @@ from frazil.format.update_log import ExpirationRan, UpdateKind
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
+from frazil.testing.hooked_store import HookedStore
 from tests.unit.engine.conftest import GROUP, array_metadata
 
 DETECT = Policy()
@@ -404,11 +407,66 @@ def test_lost_races_are_waited_out() -> None:
             always_beaten,  # type: ignore[arg-type]  # never returns
             rebases.append,
             Rebasing(DETECT, tries=40),
-            sleep=pauses.append,
+            Backoff(
+                Contention(writers=16, try_s=0.2, last_s=math.inf),
+                sleep=pauses.append,
+                uniform=lambda _, most: most,
+            ),
         )
-    assert (len(pauses), len(rebases)) == (40, 40)
-    assert pauses[0] == 0
-    assert 0 < max(pauses) <= 1
+    assert len(rebases) == 40
+    yielded, *after_losses = pauses
+    assert 1.4 < yielded < 3  # of the 3 s that the others need
+    assert after_losses == sorted(after_losses, reverse=True)  # who lost more often waits less
+    assert len(set(after_losses)) > 10
+
+
+def test_the_number_of_writers_is_learnt_and_forgotten() -> None:
+    contention = Contention()
+    assert contention.others(0) == 0
+    for now in range(30):
+        contention.notice(0.2)
+        contention.learn(16 * 0.2, 0.2, now_s=float(now))
+    assert contention.others(30) == pytest.approx(15, rel=0.05)
+    contention.learn(0.2, 0.2, now_s=30)
+    assert contention.others(32) > 13  # the one who got in knows little of the others
+    assert contention.others(1000) == 0
+    contention.learn(0.2, 0.2, now_s=1000)
+    assert contention.others(1000) == 0
+
+
+def test_a_lone_writer_gives_way_to_whom_it_cannot_see_now_and_then() -> None:
+    contention, pauses, now = Contention(), list[float](), [0.0]
+    for _ in range(100):
+        with Backoff(contention, sleep=pauses.append, now=lambda: now[0]) as waiting:
+            waiting.begin()
+            now[0] += 0.1
+    assert len(pauses) in (5, 6)  # every sixteenth
+    pauses.clear()
+    now[0] += 60
+    with Backoff(contention, sleep=pauses.append, now=lambda: now[0]) as waiting:
+        waiting.begin()
+    assert pauses == []
+
+
+def test_a_lost_race_does_not_write_manifests_of_other_arrays_again(
+    store: MemoryStore, repository: Repository
+) -> None:
+    puts, overtaking = list[str](), [write(B, 2), write(B, 3)]
+
+    def overtake(verb: str, key: str) -> None:
+        if verb == "put":
+            puts.append(key.partition("/")[0])
+            if key == "repo" and overtaking:
+                commit(repository, overtaking.pop())
+
+    session = Repository.open(HookedStore(store, before=overtake)).writable_session("main")
+    write(A, 1, data=b"ours")(session)
+    write(B, 1, data=b"ours")(session)
+    session.commit("ours", rebasing=Rebasing(DETECT))
+    assert puts.count("snapshots") == 3
+    assert puts.count("manifests") == 1 + 3  # of A once, of B each time
+    assert chunks(repository, A) == [b"base", b"ours", b"base", b"base"]
+    assert chunks(repository, B) == [b"base", b"ours", b"theirs", b"theirs"]
 
 
 def test_many_writers_of_one_array_all_get_in(repository: Repository) -> None:

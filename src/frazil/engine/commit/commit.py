@@ -7,7 +7,8 @@ files.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -53,12 +54,34 @@ from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile, Snapshot
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.transaction_log import TransactionLog, require_log_fits
 from frazil.format.update_log import CommitAmended, NewCommit, NewDetachedSnapshot, UpdateKind
 from frazil.ids import ManifestId, NodeId, SnapshotId
 
 _MANY_CHUNKS = 10_000
 _MAX_CLOCK_SKEW_US = 600_000_000  # other clients refuse snapshots further off than this
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WrittenArray:
+    """Manifests that a try wrote for an array; the next one may need the same."""
+
+    before: ArrayData
+    changes: ChunkChanges
+    manifests: tuple[ManifestRef, ...]
+    files: tuple[ManifestFile, ...]  # those that are new
+
+    def serves(self, node: Node, changes: ChunkChanges | None) -> bool:
+        """True if the array was not changed by others, nor were the changes."""
+        return (
+            node.array is not None
+            and changes is self.changes
+            and node.array.num_chunks == self.before.num_chunks
+            and node.array.manifests == self.before.manifests
+        )
+
+
+type Written = dict[NodeId, WrittenArray]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,16 +93,19 @@ class CommitRequest:
     metadata: Mapping[str, Json]
     rearranges: bool = False  # from a session that can only move nodes
     relies_on: tuple[SnapshotId, ...] = ()  # other snapshots whose chunks the changes refer to
+    written: Written | None = None  # by tries that lost a race, for the next one
+    is_checked: bool = False  # the branch was read just now, and its tip is `base`
 
 
 def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     # Found out here, a lost race costs nothing; found out at the end, it leaves garbage behind.
-    info = entry.fetch()
-    require_online(info, doing="committing")
-    require_tip(info, request)
-    require_moves_allowed(info, request, doing="committing moves")
+    if not request.is_checked:
+        info = entry.fetch()
+        require_online(info, doing="committing")
+        require_tip(info, request)
+        require_moves_allowed(info, request, doing="committing moves")
     new_id = SnapshotId.random()
-    with files.outgoing() as outgoing:
+    with files.outgoing() as outgoing, _forgetting_unsettled(request, outgoing):
         snapshot = write_files(files, entry.clock, request, new_id, outgoing)
 
         def advance(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
@@ -97,6 +123,20 @@ def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
 
         entry.update(advance, doing="committing", ready=outgoing.settle)
     return snapshot
+
+
+@contextmanager
+def _forgetting_unsettled(request: CommitRequest, outgoing: Outgoing) -> Iterator[None]:
+    """Leaves nothing in `request.written` that may not have arrived, if a race is lost."""
+    try:
+        yield
+    except ConflictError:
+        try:
+            outgoing.settle()
+        except Exception:  # noqa: BLE001 -- the conflict is what the caller can act upon
+            if request.written is not None:
+                request.written.clear()
+        raise
 
 
 def _require_base_snapshots(files: Files, info: RepoInfo, request: CommitRequest) -> None:
@@ -124,6 +164,7 @@ def write_files(
 ) -> Snapshot:
     """The snapshot, when all that it needs is under way."""
     changes = request.changes
+    _require_log_fits(files, changes)
     if changes.attached:  # a writer of such a log, perhaps on Spark, runs on this thread
         put_log(files, new_id, changes)
     else:
@@ -136,7 +177,7 @@ def write_snapshot(
     files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId, outgoing: Outgoing
 ) -> Snapshot:
     """Puts the manifests and the snapshot that the changes amount to."""
-    changed, known_files = _write_manifests(files, request.base, request.changes, outgoing)
+    changed, known_files = _write_manifests(files, request, outgoing)
     nodes = request.base.nodes.patched(remove=request.changes.vacated, put=changed)
     snapshot = Snapshot(
         id=new_id,
@@ -154,6 +195,19 @@ def write_snapshot(
 
     outgoing.do(put)
     return snapshot
+
+
+def _require_log_fits(files: Files, changes: ChangeSet) -> None:
+    """Raises FormatError before anything is written, if the log could not be."""
+    counts = [
+        (len(index.refs) + len(index.deleted), index.refs.ndim)
+        for index in (pending.changes() for pending in changes.chunks.values())
+    ]
+    counts += [
+        (sum(each.count for each in sets), sets[0].ndim)
+        for sets in updated_chunks(changes.attached).values()
+    ]
+    require_log_fits(counts, max_bytes=files.max_log_bytes)
 
 
 def put_log(files: Files, snapshot: SnapshotId, changes: ChangeSet) -> None:
@@ -197,9 +251,10 @@ def _log_without_attached(snapshot: SnapshotId, changes: ChangeSet) -> Transacti
 
 
 def _write_manifests(
-    files: Files, base: Snapshot, changes: ChangeSet, outgoing: Outgoing
+    files: Files, request: CommitRequest, outgoing: Outgoing
 ) -> tuple[list[Node], dict[ManifestId, ManifestFile]]:
     """Every node that changed, and the details of manifests, old and new."""
+    changes = request.changes
     nodes = {node.id: node for node in changes.edited.values() if node is not None}
     for node_id in changes.chunks:
         if node_id not in nodes:
@@ -208,7 +263,7 @@ def _write_manifests(
             if node is None:
                 raise InternalError(f"chunks were changed of an unknown node {node_id}")
             nodes[node_id] = node
-    known = {file.id: file for file in base.manifest_files}
+    known = {file.id: file for file in request.base.manifest_files}
     known |= {
         each.file.id: each.file
         for some in changes.attached.values()
@@ -217,8 +272,48 @@ def _write_manifests(
     }
     pending = {node_id: chunks.changes() for node_id, chunks in changes.chunks.items()}
     counts = {file.id: file.num_refs for file in known.values()}
-    stored, new = store_arrays(files, list(nodes.values()), pending, counts, outgoing)
+    reused = _reusable(request.written or {}, nodes, pending)
+    todo = [node for node_id, node in nodes.items() if node_id not in reused]
+    stored, new = store_arrays(files, todo, pending, counts, outgoing)
+    if request.written is not None:
+        request.written.update(_written_arrays(todo, stored, pending, new))
+    for node_id, earlier in reused.items():
+        node = nodes[node_id]
+        if node.array is not None:
+            array = replace(node.array, manifests=earlier.manifests)
+            stored.append(replace(node, array=array))
+            new += earlier.files
     return stored, known | {file.id: file for file in new}
+
+
+def _reusable(
+    written: Written, nodes: Mapping[NodeId, Node], pending: Mapping[NodeId, ChunkChanges]
+) -> Written:
+    return {
+        node_id: earlier
+        for node_id, earlier in written.items()
+        if node_id in nodes and earlier.serves(nodes[node_id], pending.get(node_id))
+    }
+
+
+def _written_arrays(
+    nodes: Sequence[Node],
+    stored: Sequence[Node],
+    pending: Mapping[NodeId, ChunkChanges],
+    new: Sequence[ManifestFile],
+) -> Written:
+    """Arrays with changed chunks, before and after."""
+    files = {file.id: file for file in new}
+    return {
+        before.id: WrittenArray(
+            before=before.array,
+            changes=pending[before.id],
+            manifests=after.array.manifests,
+            files=tuple(files[ref.id] for ref in after.array.manifests if ref.id in files),
+        )
+        for before, after in zip(nodes, stored, strict=True)
+        if before.id in pending and before.array is not None and after.array is not None
+    }
 
 
 def _manifest_files(
@@ -402,8 +497,11 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
             f"commit {request.base.id} moved nodes: only a rearrange session can amend it",
             kind="rearrange-session-only",
         )
+    united = collapse_log(unite_logs(new_id, [previous, log]))
+    counts = [index.shape for index in united.updated_chunks.values()]
+    require_log_fits(counts, max_bytes=files.max_log_bytes)
     with files.outgoing() as outgoing:
-        outgoing.do(lambda: files.put_log(collapse_log(unite_logs(new_id, [previous, log]))))
+        outgoing.do(lambda: files.put_log(united))
         snapshot = write_snapshot(files, entry.clock, request, new_id, outgoing)
 
         def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:

@@ -1,5 +1,6 @@
 """The files of one repository: fetched, decoded and cached; encoded and put."""
 
+import math
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -43,6 +44,7 @@ from frazil.format.snapshot import (
     encode_snapshot,
 )
 from frazil.format.transaction_log import (
+    MAX_LOG_BYTES,
     TransactionLog,
     decode_early_log,
     decode_txlog,
@@ -108,6 +110,47 @@ class Outgoing:
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
 
 
+_MOST_WRITERS = 200.0
+_FEWEST = 0.1  # others: less than that is none
+_FORGOTTEN_AFTER = 10  # times what a commit takes
+
+
+@dataclass(slots=True)
+class Contention:
+    """How many writers seem to commit to the repository; guessed, see engine/merge/waiting.py."""
+
+    writers: float = 1.0
+    try_s: float = 0.0  # of one try, from reading the tip to replacing it
+    in_a_row: int = 0  # commits that followed each other at once, and lost no race
+    last_s: float = -math.inf
+
+    def others(self, now_s: float) -> float:
+        if now_s > self.last_s + _FORGOTTEN_AFTER * self.writers * self.try_s:
+            self.writers = 1.0
+        if now_s > self.last_s + self.try_s:
+            self.in_a_row = 0
+        others = self.writers - 1
+        return others if others > _FEWEST else 0.0
+
+    def notice(self, try_s: float) -> None:
+        """A race was lost after so long: there is at least one other."""
+        self.writers = max(self.writers, 2.0)
+        self.in_a_row = -1
+        self._follow(try_s)
+
+    def learn(self, commit_s: float, try_s: float, *, now_s: float) -> None:
+        """A commit took so long, its last try so much of it."""
+        self._follow(try_s)
+        guess = min(_MOST_WRITERS, commit_s / max(try_s, 1e-6))
+        # Slowly down: a writer that got in again and again has seen nothing of those that did not.
+        self.writers += (0.3 if guess > self.writers else 0.05) * (guess - self.writers)
+        self.in_a_row += 1
+        self.last_s = now_s
+
+    def _follow(self, try_s: float) -> None:
+        self.try_s += (0.3 if self.try_s else 1.0) * (try_s - self.try_s)
+
+
 @contextmanager
 def annotate_errors(key: str) -> Iterator[None]:
     """Format errors raised inside say which file they are about."""
@@ -127,6 +170,7 @@ class Files:
     # Snapshots, manifests and logs are encoded as in versions 1 and 2, so that their bytes may be
     # decoded in bulk, without this object. Subclasses for older generations say otherwise.
     has_current_encoding = True
+    max_log_bytes = MAX_LOG_BYTES
 
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
@@ -141,6 +185,7 @@ class Files:
         self.virtual = VirtualChunks(settings.virtual, self.pool)
         self.v1_tags = self.caches.v1_tags
         self._newest = self.caches.newest
+        self.contention = Contention()
 
     def with_settings(self, settings: Settings) -> Self:
         """The same files with other settings, and with empty caches."""
@@ -251,6 +296,9 @@ class Files:
         cache = self.caches.logs
         known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
         missing = [each for each in snapshots if each not in known]
+        if len(missing) == 1:  # decoding them together pays from a few on
+            known[missing[0]] = self.fetch_log(missing[0])
+            return [known[each] for each in snapshots]
         read_all = self.pool.map if self.store.far else self.pool.map_quickly
         data = read_all(lambda each: self.store.get(transaction_key(each)).data, missing)
         try:
@@ -312,7 +360,11 @@ class Files:
         """Puts a log that lists these chunks too, which may be too many to hold in memory."""
         settings = self.settings
         data = encode_txlog_stream(
-            log, chunks, level=settings.compression_level, spec_version=settings.spec_version
+            log,
+            chunks,
+            level=settings.compression_level,
+            spec_version=settings.spec_version,
+            max_bytes=self.max_log_bytes,
         )
         self.store.put(transaction_key(log.id), data)
 

@@ -6,9 +6,8 @@ leap, by their logs alone: then only the last of their snapshots is read. Where 
 a conflict, or change the subject of one, its halves are tried.
 """
 
-import random
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import batched
 
@@ -24,10 +23,11 @@ from frazil.engine.merge.comparison import compare
 from frazil.engine.merge.conflicts import Theirs, find_conflicts
 from frazil.engine.merge.placement import NOTHING_PLACED, place_moves
 from frazil.engine.merge.solver import Merged, Policy, merge_changes
+from frazil.engine.merge.waiting import Waiting
 from frazil.engine.refs import ancestry as history
-from frazil.engine.refs.entry import backoff_s
 from frazil.errors import (
     ConflictError,
+    IcechunkError,
     InternalError,
     ObjectNotFoundError,
     RebaseFailedError,
@@ -158,19 +158,23 @@ def commit_rebasing(
     commit: Callable[[int], SnapshotId],
     rebase: Callable[[Policy], None],
     rebasing: Rebasing,
-    *,
-    sleep: Callable[[float], None] = time.sleep,
+    waiting: Waiting,
 ) -> SnapshotId:
     """Calls `commit` with the number of rebases so far until it is not beaten to it."""
-    for attempt in range(rebasing.tries):
-        try:
-            return commit(attempt)
-        except ConflictError as error:
-            if error.kind != "commit-conflict":
-                raise
-        sleep(backoff_s(attempt, base_s=0.01, cap_s=1.0, uniform=random.uniform))
-        rebase(rebasing.policy)
-    return commit(rebasing.tries)
+    rebases = 0
+    with waiting:
+        if waiting.begin() and rebasing.tries:  # the branch has moved: no need to try
+            rebase(rebasing.policy)
+            rebases = 1
+        while True:
+            try:
+                return commit(rebases)
+            except ConflictError as error:
+                if error.kind != "commit-conflict" or rebases == rebasing.tries:
+                    raise
+            waiting.lost(rebases)
+            rebase(rebasing.policy)
+            rebases += 1
 
 
 def with_attempts(metadata: Mapping[str, Json], attempts: int) -> dict[str, Json]:
@@ -198,8 +202,9 @@ def _advance(
 
 
 def _step(files: Files, position: Position, step: Step, policy: Policy) -> Position:
+    logs = _beside_snapshot(files, step.snapshot, lambda: _fetch_logs(files, step))
     after = files.fetch_snapshot(step.snapshot)
-    log = unite_logs(step.snapshot, _fetch_logs(files, step))
+    log = unite_logs(step.snapshot, logs)
     if step.sideways:
         # Of chunks it is known which ones either side changed: those are taken to differ.
         changes = compare(position.base.nodes, after.nodes)
@@ -215,12 +220,16 @@ def _skip_ahead(files: Files, position: Position, steps: Sequence[Step]) -> Posi
     """The changes relative to the last of these commits; None if one of them may matter."""
     ours, last = position.changes, steps[-1].snapshot
     wanted = [log for step in steps for log in step.logs]
-    try:
-        logs = [
+
+    def fetch_logs() -> list[TransactionLog]:
+        return [
             _filter_log(log, ours)
             for some in batched(wanted, _LOGS_AT_ONCE)
             for log in files.fetch_logs(some)
         ]
+
+    try:
+        logs = _beside_snapshot(files, last, fetch_logs)
     except ObjectNotFoundError:
         return None  # the step that needs it will say so
     log = unite_logs(last, logs)
@@ -230,6 +239,18 @@ def _skip_ahead(files: Files, position: Position, steps: Sequence[Step]) -> Posi
     theirs = Theirs.of_log(ours, position.base.nodes, after.nodes, log)
     changes = _rebase(ours, theirs, Policy()).changes
     return None if changes is None else Position(after, changes)
+
+
+def _beside_snapshot[R](files: Files, snapshot: SnapshotId, fetch: Callable[[], R]) -> R:
+    """Returns what `fetch` does; a far store is asked for the snapshot at the same time."""
+    if not files.store.far:
+        return fetch()
+
+    def cache_snapshot() -> None:
+        with suppress(IcechunkError):  # raised again when it is needed
+            files.fetch_snapshot(snapshot)
+
+    return files.pool.beside(cache_snapshot, fetch)
 
 
 def _filter_log(log: TransactionLog, ours: ChangeSet) -> TransactionLog:

@@ -13,7 +13,14 @@ from frazil.clock import Clock
 from frazil.engine.changes.change_set import ChangeSet, plan_move
 from frazil.engine.changes.diff import Diff, paths_in, summarise
 from frazil.engine.changes.zarr_metadata import ArrayMetadata, parse_node_metadata
-from frazil.engine.commit.commit import CommitRequest, amend, commit, flush, transaction_log
+from frazil.engine.commit.commit import (
+    CommitRequest,
+    Written,
+    amend,
+    commit,
+    flush,
+    transaction_log,
+)
 from frazil.engine.files.files import Files
 from frazil.engine.merge.rebase import (
     Position,
@@ -24,6 +31,7 @@ from frazil.engine.merge.rebase import (
     with_attempts,
 )
 from frazil.engine.merge.solver import Policy
+from frazil.engine.merge.waiting import waiting_for
 from frazil.engine.refs.commit_metadata import carry_over_notes, require_json
 from frazil.engine.refs.entries import files_of
 from frazil.engine.refs.entry import EntryPoint
@@ -161,13 +169,15 @@ class Session(SessionChunks):
             self._require_to_commit(allow_empty=allow_empty)
             if rebasing is None:
                 return self._conclude(commit, message, given, relies_on)
-            return commit_rebasing(
-                lambda attempts: self._conclude(
-                    commit, message, with_attempts(given, attempts), relies_on
-                ),
-                self.rebase,
-                rebasing,
-            )
+            written: Written = {}
+
+            def attempt(attempts: int) -> SnapshotId:
+                noted = with_attempts(given, attempts)
+                return self._conclude(
+                    commit, message, noted, relies_on, written, is_checked=attempts > 0
+                )
+
+            return commit_rebasing(attempt, self.rebase, rebasing, waiting_for(self.files))
 
     def amend(
         self,
@@ -244,6 +254,9 @@ class Session(SessionChunks):
         message: str,
         metadata: Mapping[str, Json],
         relies_on: tuple[SnapshotId, ...] = (),
+        written: Written | None = None,
+        *,
+        is_checked: bool = False,
     ) -> SnapshotId:
         """Read-only from then on, at the new snapshot."""
         request = CommitRequest(
@@ -254,12 +267,14 @@ class Session(SessionChunks):
             metadata=metadata,
             rearranges=self._rearranges,
             relies_on=relies_on,
+            written=written,
+            is_checked=is_checked,
         )
-        written = write(self.files, self._entry, request)
+        snapshot = write(self.files, self._entry, request)
         with self._state:
-            self._be_at(written, ChangeSet(written.nodes))
+            self._be_at(snapshot, ChangeSet(snapshot.nodes))
             self._branch = None
-        return written.id
+        return snapshot.id
 
     def _settled_changes(self) -> ChangeSet:
         """A copy of the changes with all chunks as columns, which the session keeps as well.

@@ -35,6 +35,7 @@ from frazil.maintenance.verify.node_checks import (
     ManifestUse,
     NodeFacts,
     Seen,
+    node_facts,
 )
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.maintenance.verify.repo_info_checks import SnapshotTask
@@ -46,6 +47,7 @@ IO_THREADS = 16
 _SNAPSHOTS_AT_ONCE = 64
 _MANIFEST_BYTES_AT_ONCE = 32 << 20
 _CACHED_NODES = 100_000  # of the snapshots checked last
+_FEWEST_CACHED = 3  # snapshots, however large
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -88,7 +90,8 @@ class _RecentNodes:
     def add(self, name: str, nodes: NodeFacts) -> None:
         self.known[name] = nodes
         self.total += len(nodes.paths) + 1
-        while self.total > _CACHED_NODES and len(self.known) > 1:
+        # The last three at least: a commit, its parent, and the one that was needed before it.
+        while self.total > _CACHED_NODES and len(self.known) > _FEWEST_CACHED:
             _, old = self.known.popitem(last=False)
             self.total -= len(old.paths) + 1
 
@@ -310,7 +313,7 @@ class SnapshotChecker:
         opened = open_file(SNAPSHOTS + name, data, FileType.SNAPSHOT, [])
         if opened is None:
             return None
-        nodes = check_snapshot(opened, Seen(), [], with_metadata=False).nodes
+        nodes = node_facts(opened)
         self.recent.add(name, nodes)
         return nodes
 

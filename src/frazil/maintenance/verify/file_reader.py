@@ -16,6 +16,7 @@ from frazil.flatbuf.schema import TableSchema
 from frazil.flatbuf.table import Column, Table, TableVectorColumn, UnionColumn
 from frazil.format.envelope import HEADER, Envelope, FileType, decode_envelope, decode_header
 from frazil.format.schemas import MANIFEST, REPO, SNAPSHOT, TRANSACTION_LOG
+from frazil.format.transaction_log import decode_log_root
 from frazil.ids import format_base32
 from frazil.maintenance.verify.problems import Problem, problem
 from frazil.objectstore.protocol import Data, ObjectStore
@@ -39,9 +40,16 @@ class OpenedFile:
 
 
 def open_file(
-    key: str, data: Data, expected: FileType, problems: list[Problem]
+    key: str,
+    data: Data,
+    expected: FileType,
+    problems: list[Problem],
+    envelope: Envelope | None = None,
 ) -> OpenedFile | None:
-    """None if it cannot be read; `problems` gets what was noticed."""
+    """None if it cannot be read; `problems` gets what was noticed.
+
+    `envelope` is that of the data, if it is known already: it may be large.
+    """
     try:
         header = decode_header(data)
     except FormatError as error:
@@ -53,8 +61,11 @@ def open_file(
         problems.append(problem("file-type", key, text))
         return None
     try:
-        envelope = decode_envelope(data, expected)
-        root = decode(envelope.data, SCHEMAS[expected])
+        envelope = envelope or decode_envelope(data, expected)
+        if expected is FileType.TRANSACTION_LOG:
+            root = decode_log_root(envelope.data)
+        else:
+            root = decode(envelope.data, SCHEMAS[expected])
     except FormatError as error:
         problems.append(problem("file-damaged", key, error.message))
         return None
@@ -141,11 +152,13 @@ def _envelope(data: Fetched, expected: FileType) -> Envelope | None:
         return None
 
 
-def _open_single(key: str, data: Fetched, expected: FileType) -> Opened:
+def _open_single(
+    key: str, data: Fetched, expected: FileType, envelope: Envelope | None = None
+) -> Opened:
     problems: list[Problem] = []
     if data is None or isinstance(data, Exception):
         return None, problems
-    return open_file(key, data, expected, problems), problems
+    return open_file(key, data, expected, problems, envelope), problems
 
 
 def _open_batch(
@@ -159,7 +172,7 @@ def _open_batch(
             table = None
     for number, (key, data, envelope) in enumerate(files):
         if table is None:
-            yield _open_single(key, data, expected)
+            yield _open_single(key, data, expected, envelope)
             continue
         root = _slice_table(table, slice(number, number + 1))
         opened = OpenedFile(key, envelope.spec_version, root, len(data))

@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from frazil.flatbuf.ragged import even_length
 from frazil.flatbuf.table import Table
-from frazil.format.chunk_index import Box
+from frazil.format.chunk_index import is_ascending
 from frazil.format.transaction_log import NODE_LISTS
 from frazil.ids import INITIAL_SNAPSHOT, format_base32
 from frazil.maintenance.verify.column_checks import check_texts, descents, id_keys, repeats
@@ -108,8 +108,7 @@ def _check_chunks(opened: OpenedFile, arrays: Table, around: Around) -> list[Pro
             text = f"indices of {name} have {ndim} numbers, the array {sorted(known)} dimensions"
             problems.append(problem("log-dimensions", key, text))
         values = coords.values[int(splits[0]) : int(splits[-1])].reshape(len(splits) - 1, ndim)
-        keys = Box.around(values).keys(values)
-        if not (keys[1:] > keys[:-1]).all():
+        if not is_ascending(values):
             text = f"chunks of {name} are not in ascending order"
             problems.append(problem(disorder, key, text))
     return problems

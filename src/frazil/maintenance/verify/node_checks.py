@@ -211,6 +211,20 @@ class NodeFacts:
     manifest_ids: npt.NDArray[np.uint8]  # (m, 12), of all arrays, repeated where shared
 
 
+def node_facts(opened: OpenedFile) -> NodeFacts:
+    """The nodes of a snapshot, whatever problems it has."""
+    table = opened.root.tables("nodes").rows
+    data = table.union("node_data")
+    is_array = data.types == NODE_ARRAY
+    ndim = np.zeros(len(table), dtype=np.int64)
+    arrays = _Arrays.of(opened, table, [])
+    if arrays is not None:
+        ndim[is_array] = np.diff(arrays.table.tables("shape_v2").splits)[data.index[is_array]]
+    paths = [path or b"" for path in table.string("path").to_list()]
+    manifests = data.variants[NODE_ARRAY].tables("manifests").rows.struct("object_id").values
+    return NodeFacts(table.struct("id").values, paths, is_array, ndim, manifests)
+
+
 def check_nodes(
     opened: OpenedFile, seen: Seen, problems: list[Problem], *, with_metadata: bool
 ) -> tuple[NodeFacts, list[ManifestUse]]:

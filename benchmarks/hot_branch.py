@@ -1,0 +1,177 @@
+"""Several processes that commit to one branch as fast as they can, each to chunks of its own.
+
+    python -m benchmarks.hot_branch [--engine NAME] [--writers N ...] [--seconds S] [--latency S]
+
+Every commit is rebased if the branch has moved. Prints commits per second that the history has at
+the end, those that were reported as made and are not there, waiting times, and how evenly commits
+are shared: Jain's index, which is 1 if all writers made as many and 1/n if one made all.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from contextlib import nullcontext
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+
+from benchmarks.slow_bucket import slow_bucket
+from benchmarks.storages import PORT, storage
+
+ROOT = Path(__file__).parents[1]
+CHUNKS = 1000  # of each writer, which it writes in turn
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """The outcome of some writers in one branch."""
+
+    writers: int
+    seconds: float
+    made: int  # commits that writers were told they made
+    lost: int  # of these, not in the history
+    failed: int  # commits that raised
+    per_second: float  # commits in the history
+    median_s: float
+    p99_s: float
+    longest_s: float
+    jain: float
+    least_share: float  # of the writer with the fewest commits, relative to an even share
+    tries: float  # rebases per commit that was made
+
+
+def jain(counts: list[int]) -> float:
+    """Jain's index of fairness."""
+    total = sum(counts)
+    return total**2 / (len(counts) * sum(n * n for n in counts)) if total else 0.0
+
+
+def create(engine: Any, place: Path, writers: int) -> None:
+    repo = engine.Repository.create(storage(engine, place))
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(writers, CHUNKS), chunks=(1, 1), dtype="i4")
+    session.commit("array")
+
+
+def write(engine: Any, place: Path, writer: int, seconds: float) -> dict[str, Any]:
+    """Commits one chunk at a time when told to begin; the ids, and how long each commit took."""
+    repo = engine.Repository.open(storage(engine, place))
+    data = default_buffer_prototype().buffer.from_bytes(writer.to_bytes(4, "little"))
+    repo.readonly_session("main")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    ids, waits, failed, number = [], [], 0, 0
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        session = repo.writable_session("main")
+        sync(session.store.set(f"a/c/{writer}/{number % CHUNKS}", data))
+        began = time.perf_counter()
+        try:
+            ids.append(
+                session.commit(
+                    f"{writer}", rebase_with=engine.ConflictDetector(), rebase_tries=1000
+                )
+            )
+        except Exception:  # noqa: BLE001 -- whatever the engine raises, the commit was not made
+            failed += 1
+        waits.append(time.perf_counter() - began)
+        number += 1
+    return {"ids": ids, "waits": waits, "failed": failed}
+
+
+def race(name: str, place: Path, writers: int, seconds: float) -> Race:
+    engine = import_module(name)
+    create(engine, place, writers)
+    processes = [_start(name, place, writer, seconds) for writer in range(writers)]
+    for process in processes:
+        assert process.stdout
+        process.stdout.readline()
+    for process in processes:
+        assert process.stdin
+        process.stdin.write("go\n")
+        process.stdin.flush()
+    done = [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
+    repo = engine.Repository.open(storage(engine, place))
+    kept = {each.id: each for each in repo.ancestry(branch="main")}
+    return summarise(done, kept, seconds)
+
+
+def _start(name: str, place: Path, writer: int, seconds: float) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-m", "benchmarks.hot_branch", "--one", name, place, writer, seconds]
+    return subprocess.Popen(
+        list(map(str, command)),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,  # the reference warns about local disks
+        text=True,
+        cwd=ROOT,
+    )
+
+
+def summarise(done: list[dict[str, Any]], kept: dict[str, Any], seconds: float) -> Race:
+    made = [(writer, each) for writer, one in enumerate(done) for each in one["ids"]]
+    counts = Counter(writer for writer, each in made if each in kept)
+    shares = [counts[writer] for writer in range(len(done))]
+    waits = np.array([wait for one in done for wait in one["waits"]] or [0.0])
+    notes = [kept[each].metadata.get("__icechunk", {}) for _, each in made if each in kept]
+    return Race(
+        writers=len(done),
+        seconds=seconds,
+        made=len(made),
+        lost=len(made) - sum(shares),
+        failed=sum(one["failed"] for one in done),
+        per_second=sum(shares) / seconds,
+        median_s=float(np.median(waits)),
+        p99_s=float(np.percentile(waits, 99)),
+        longest_s=float(waits.max()),
+        jain=jain(shares),
+        least_share=min(shares) * len(shares) / max(1, sum(shares)),
+        tries=sum(note.get("rebase_attempts", 0) for note in notes) / max(1, len(notes)),
+    )
+
+
+def measure(name: str, writers: int, seconds: float, latency_s: float) -> Race:
+    """`latency_s` 0: on the local disk."""
+    with (
+        tempfile.TemporaryDirectory(prefix="frazil-race-") as folder,
+        slow_bucket(latency_s) if latency_s else nullcontext() as port,
+    ):
+        if port is not None:
+            os.environ[PORT] = str(port)
+        try:
+            return race(name, Path(folder) / "repo", writers, seconds)
+        finally:
+            os.environ.pop(PORT, None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("--engine", default="frazil")
+    parser.add_argument("--writers", type=int, nargs="+", default=[4, 16, 48])
+    parser.add_argument("--seconds", type=float, default=10)
+    parser.add_argument("--latency", type=float, default=0, help="of a bucket; 0: local disk")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        name, place, writer, seconds = arguments.one
+        found = write(import_module(name), Path(place), int(writer), float(seconds))
+        print(json.dumps(found))
+        return
+    for writers in arguments.writers:
+        found = measure(arguments.engine, writers, arguments.seconds, arguments.latency)
+        print({k: round(v, 3) for k, v in asdict(found).items()}, flush=True)
+
+
+if __name__ == "__main__":
+    main()
