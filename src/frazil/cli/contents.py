@@ -29,8 +29,9 @@ def tree(
     from frazil.cli.views.tree_view import node_as_json, nodes_below, tree_lines
     from frazil.paths import NodePath
 
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
-    session = open_repository(repo).readonly_session(version)
+    repository = open_repository(repo)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
+    session = repository.readonly_session(version)
     top = NodePath.from_key_prefix(path)
     nodes = nodes_below(session, top, depth)
     if as_json:
@@ -59,8 +60,9 @@ def ls(
     from frazil.cli.views.tree_view import node_as_json, node_as_row, nodes_below
     from frazil.paths import NodePath
 
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
-    session = open_repository(repo).readonly_session(version)
+    repository = open_repository(repo)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
+    session = repository.readonly_session(version)
     top = NodePath.from_key_prefix(path)
     nodes = nodes_below(session, top, 1)
     if any(node.path == top and node.array is None for node in nodes):

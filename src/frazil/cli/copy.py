@@ -150,13 +150,13 @@ def export(
         raise typer.BadParameter("--ref and --since are for bundles")
 
     from frazil.cli.output import print_json, print_table, silence_logs
-    from frazil.cli.repositories import chosen_version, open_source
+    from frazil.cli.repositories import chosen_version, open_source, parse_snapshot
     from frazil.spark.pipelines.export import explain_export
     from frazil.spark.pipelines.export import export as run_export
     from frazil.spark.spark_session import session
 
     repository = open_source(repo)
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
     plan = explain_export(repository.readonly_session(version), group, variables)
     if dry_run:
         listed = [{"array": one.path.text, "chunks": one.chunks} for one in plan.arrays]
@@ -175,7 +175,7 @@ def export(
         variables=variables,
         branch=branch,
         tag=tag,
-        snapshot=snapshot,
+        snapshot=None if snapshot is None else str(parse_snapshot(repository, snapshot)),
         split=parts,
         overwrite=overwrite,
     )

@@ -30,8 +30,8 @@ def log(
     from frazil.cli.repositories import chosen_version, open_repository
     from frazil.cli.views.history_view import record_as_json
 
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
     repository = open_repository(repo)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
     if graph:
         named = branch or tag or snapshot
         _draw(repository, version if named else None, limit, as_json=as_json)

@@ -18,12 +18,15 @@ from frazil.errors import (
     RepositoryNotFoundError,
     SnapshotNotFoundError,
 )
-from frazil.ids import SnapshotId
+from frazil.ids import ALPHABET, SnapshotId, format_ids
 from frazil.objectstore.archive import ArchiveStore
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 
 _ANCESTOR = re.compile(r"(?P<ref>.+)~(?P<steps>\d{1,9})")
+_SHORTEST_PREFIX = 4  # of a snapshot id, as with git
+_ID_WIDTH = 20
+_SHOWN_IDS = 3  # where one is ambiguous
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+]+)://")
 
 
@@ -66,13 +69,46 @@ def open_repository(location: str) -> Repository:
         raise RepositoryNotFoundError(f"there is no repository at {location}") from error
 
 
-def chosen_version(*, branch: str | None, tag: str | None, snapshot: str | None) -> Version:
+def chosen_version(
+    repository: Repository, *, branch: str | None, tag: str | None, snapshot: str | None
+) -> Version:
     """Returns the version that --branch, --tag and --snapshot name; by default the tip of main."""
     if sum(option is not None for option in (branch, tag, snapshot)) > 1:
         raise typer.BadParameter("give one of --branch, --tag and --snapshot")
     if snapshot is not None:
-        return Exactly(SnapshotId.parse(snapshot))
+        return Exactly(parse_snapshot(repository, snapshot))
     return Branch(branch or "main") if tag is None else Tag(tag)
+
+
+def parse_snapshot(repository: Repository, text: str) -> SnapshotId:
+    """The snapshot with this id, or the only one whose id begins so; it need not exist."""
+    if not _is_prefix(text):
+        return SnapshotId.parse(text)
+    found = _find_abbreviated(repository, text)
+    if found is None:
+        raise SnapshotNotFoundError(f"no snapshot id begins with {text!r}")
+    return found
+
+
+def _find_abbreviated(repository: Repository, text: str) -> SnapshotId | None:
+    """The snapshot whose id begins with `text`. Raises InvalidInputError if there are several."""
+    if not _is_prefix(text):
+        return None
+    prefix = text.upper()
+    ids = repository.repo_info().snapshots.ids
+    found = [(each, row) for row, each in enumerate(format_ids(ids)) if each.startswith(prefix)]
+    if len(found) > 1:
+        shown = ", ".join(each for each, _ in found[:_SHOWN_IDS])
+        more = ", ..." if len(found) > _SHOWN_IDS else ""
+        raise InvalidInputError(
+            f"{text!r} is ambiguous: {len(found)} snapshot ids begin with it ({shown}{more})"
+        )
+    return SnapshotId(ids[found[0][1]].tobytes()) if found else None
+
+
+def _is_prefix(text: str) -> bool:
+    """True for at least four letters that an id can begin with, but not for a whole id."""
+    return _SHORTEST_PREFIX <= len(text) < _ID_WIDTH and not {*text.upper()} - {*ALPHABET}
 
 
 def resolve(repository: Repository, text: str) -> SnapshotId:
@@ -100,7 +136,7 @@ def _find_exact(repository: Repository, text: str) -> SnapshotId | None:
     try:
         return repository.lookup_snapshot(SnapshotId.parse(text)).id
     except (InvalidInputError, SnapshotNotFoundError):
-        return None
+        return _find_abbreviated(repository, text)
 
 
 # Sources and targets of commands: a folder, a bucket, or a bundle.

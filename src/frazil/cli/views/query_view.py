@@ -13,7 +13,7 @@ from typing import Any, Self, assert_never
 
 from frazil.cli.failure import describe
 from frazil.cli.output import TABLE, OutputFormat, print_table, silence_logs
-from frazil.cli.repositories import open_repository
+from frazil.cli.repositories import open_repository, parse_snapshot
 from frazil.engine.repository import Repository
 from frazil.spark.io.read import make_version, open_options
 from frazil.spark.io.sql import SqlPlan, parse_tables, query_catalog
@@ -102,6 +102,8 @@ class Queries:
     ) -> Self:
         """Raises if there is no such repository, version or group."""
         repository = open_repository(repo)
+        if (given := version.get("snapshot")) is not None:
+            version = {**version, "snapshot": str(parse_snapshot(repository, given))}
         names = {TABLE: group, PurePosixPath(repo.rstrip("/")).name: group}
         opened = _open_version(repository, version)
         for path in _groups(opened):

@@ -201,10 +201,11 @@ def open_session(
     authorize: Sequence[str],
 ) -> Session:
     """Opens a session for reading; `authorize` holds values such as file:///data/=local."""
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
+    repository = open_repository(repo)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
     words = dict(one.rpartition("=")[::2] for one in authorize)
     access = parse_access(AccessText(json.dumps(words))) if words else NO_AUTHORIZATION
-    return open_repository(repo).reopened(access=access).readonly_session(version)
+    return repository.reopened(access=access).readonly_session(version)
 
 
 def print_group(session: Session, path: NodePath) -> None:
