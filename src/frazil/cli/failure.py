@@ -1,5 +1,7 @@
 """Errors as text for a terminal: one line, and a hint where there is one."""
 
+import json
+import re
 from dataclasses import dataclass
 
 import typer
@@ -26,6 +28,8 @@ EXIT_CODES = {
     70: "a bug in frazil",
     130: "interrupted",
 }
+INTERRUPTED = 130
+_URL_PREFIX = re.compile(r"\w+://[^\s,]+")
 HINTS: tuple[tuple[type[IcechunkError], str], ...] = (
     (RepositoryNotFoundError, "`frazil init REPO` makes an empty repository"),
     (RefNotFoundError, "`frazil branch list REPO` and `frazil tag list REPO` show what there is"),
@@ -65,10 +69,17 @@ class Failure:
     message: str
     hint: str | None = None
     exit_code: int = 1
+    kind: str | None = None  # the code of an error of frazil
 
     @property
     def text(self) -> str:
         return f"error: {self.message}" + (f"\nhint: {self.hint}" if self.hint else "")
+
+    @property
+    def json(self) -> str:
+        """What is printed with --json."""
+        told = {"kind": self.kind, "message": self.message, "hint": self.hint}
+        return json.dumps({"error": told, "exit_code": self.exit_code}, ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,14 +91,34 @@ class Help(Failure):
         return self.message
 
 
+class Interrupted(Exception):  # noqa: N818 -- the word of the exit codes; nothing failed
+    """The user pressed control-C; what had been done by then, and how to go on."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
+def is_interrupt(error: BaseException | None) -> bool:
+    """True if control-C is the reason, perhaps of an error while cleaning up, such as Spark's."""
+    while error is not None:
+        if isinstance(error, KeyboardInterrupt):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
 def describe(error: BaseException) -> Failure:
     """Returns the message for `error` and the exit code."""
+    if isinstance(error, Interrupted) or is_interrupt(error):
+        return _describe_interrupt(error)
     match error:
         case IcechunkError() if not isinstance(error, InternalError):
             return Failure(
                 message=_first_line(error),
-                hint=next((hint for kind, hint in HINTS if isinstance(error, kind)), None),
+                hint=_hint(error),
                 exit_code=3 if isinstance(error, ConflictError) else 1,
+                kind=error.kind,
             )
         case typer.Abort():
             return Failure(message="not done: the answer was no")
@@ -95,10 +126,33 @@ def describe(error: BaseException) -> Failure:
             return Failure(message=f"{name}: {reason}")
         case ModuleNotFoundError(name=str(name)) if not name.startswith("frazil"):
             return _describe_missing(name)
-        case _ if isinstance(error, UsageError):
-            return _describe_usage(error)
         case _:
-            return _foreign(error)
+            return _describe_usage(error) if isinstance(error, UsageError) else _foreign(error)
+
+
+def _describe_interrupt(error: BaseException) -> Failure:
+    if isinstance(error, Interrupted):
+        return Failure(message=str(error), hint=error.hint, exit_code=INTERRUPTED)
+    return Failure(
+        message="interrupted",
+        hint="a commit is made as a whole or not at all: `frazil log REPO` shows the last one",
+        exit_code=INTERRUPTED,
+    )
+
+
+def _hint(error: IcechunkError) -> str | None:
+    """The hint that fits the error: by its code, or else by its class."""
+    if error.kind == "unauthorized-virtual-chunk-container":
+        return _hint_of_authorization(str(error))
+    return next((hint for kind, hint in HINTS if isinstance(error, kind)), None)
+
+
+def _hint_of_authorization(message: str) -> str:
+    found = _URL_PREFIX.search(message)
+    prefix = "PREFIX" if found is None else found[0]
+    words = {"file": "local", "http": "http", "https": "http"}
+    word = words.get(prefix.partition(":")[0], "environment")
+    return f"if you trust it, add --authorize {prefix}={word}"
 
 
 def _describe_missing(package: str) -> Failure:

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from frazil.cli.commands import PLAIN, LoadingGroup
-from frazil.cli.failure import EXIT_CODES, describe
+from frazil.cli.failure import EXIT_CODES, INTERRUPTED, describe
 from frazil.cli.output import Guarded, neutral
 
 DEBUG = "--debug"
@@ -67,17 +67,21 @@ def _main() -> None:
 
         completion_init()
     try:
-        code = app(
-            args=[each for each in arguments if each != DEBUG],
-            prog_name="frazil",
-            standalone_mode=False,
-        )
-    except (Exception, typer.Abort) as error:  # noqa: BLE001 -- beyond it there is only the user
+        code = _run([each for each in arguments if each != DEBUG])
+    except (Exception, KeyboardInterrupt, typer.Abort) as error:  # noqa: BLE001 -- beyond it there is only the user
         failure = describe(error)
         if DEBUG in arguments:
             import traceback
 
             traceback.print_exception(error)
-        print(neutral(failure.text) if sys.stderr.isatty() else failure.text, file=sys.stderr)
+        text = failure.json if "--json" in arguments else failure.text
+        print(neutral(text) if sys.stderr.isatty() else text, file=sys.stderr)
         sys.exit(failure.exit_code)
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
+
+
+def _run(arguments: list[str]) -> int:
+    code = app(args=arguments, prog_name="frazil", standalone_mode=False)
+    if code == INTERRUPTED:  # typer has caught it
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else 0

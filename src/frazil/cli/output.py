@@ -2,11 +2,14 @@
 
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from threading import Event, Thread
+from time import monotonic
 from types import TracebackType
 from typing import Any, Self, TextIO
 
@@ -144,6 +147,44 @@ def print_refs(refs: Mapping[str, object], *, as_json: bool) -> None:
         print_json(listed)
     else:
         print_table(["name", "snapshot"], list(listed.items()))
+
+
+def count_of(count: int, noun: str) -> str:
+    """`1 file`, `2 files`, `2,000 branches`."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"
+
+
+@contextmanager
+def shown_while(doing: str) -> Iterator[None]:
+    """A line on the terminal until something else is shown: at once, before anything is imported.
+
+    Seconds are counted by a thread, on a file descriptor of its own: Spark's start redirects
+    standard error.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    sys.stderr.flush()
+    terminal, done = os.dup(2), Event()
+
+    def count_seconds() -> None:
+        started = monotonic()
+        while not done.wait(1):
+            text = f"\r{doing} ... {monotonic() - started:.0f} s"
+            os.write(terminal, text.encode())
+
+    os.write(terminal, f"{doing} ...".encode())
+    counter = Thread(target=count_seconds, daemon=True)
+    counter.start()
+    try:
+        yield
+    finally:
+        done.set()
+        counter.join()
+        os.write(terminal, b"\r\x1b[K")
+        os.close(terminal)
 
 
 # Progress of work in this process, as a bar on a terminal.

@@ -12,13 +12,13 @@ from pathlib import PurePosixPath
 from typing import Any, Self, assert_never
 
 from frazil.cli.failure import describe
-from frazil.cli.output import TABLE, OutputFormat, print_table, silence_logs
+from frazil.cli.on_spark import spark_session
+from frazil.cli.output import TABLE, OutputFormat, print_table
 from frazil.cli.repositories import open_repository, parse_snapshot
 from frazil.engine.repository import Repository
 from frazil.spark.io.read import make_version, open_options
 from frazil.spark.io.sql import SqlPlan, parse_tables, query_catalog
 from frazil.spark.runtime.workers import errors_carried
-from frazil.spark.spark_session import session
 from frazil.spark.table.opened import Opened
 
 # The rows of a query's result, as a table, as CSV or as JSON.
@@ -144,8 +144,7 @@ class Queries:
 
     def _spark(self) -> Any:
         if not self._started:
-            silence_logs()
-            self._started["spark"] = session(app_name="frazil sql", short_lived=True)
+            self._started["spark"] = spark_session("sql", short_lived=True)
         return self._started["spark"]
 
 
