@@ -41,7 +41,10 @@ def test_a_setting_that_is_none_or_cannot_be(own_example: Example) -> None:
     assert "did you mean 'compression.level'" in fails("config", "get", repo, "compresion.level")[0]
     assert "has parts" in fails("config", "get", repo, "compression")[0]
     assert "whole number" in fails("config", "set", repo, "compression.level", "much")[0]
-    assert "not from 0 to 255" in fails("config", "set", repo, "compression.level", 300)[0]
+    for level in (0, 23, 99, 300):
+        error = fails("config", "set", repo, "compression.level", level)[0]
+        assert error == f"error: compression.level cannot be {level}: it is from 1 to 22"
+    assert "at least 1" in fails("config", "set", repo, "max_concurrent_requests", 0)[0]
     assert opened(repo).config.compression is None
 
 

@@ -290,7 +290,7 @@ def migrate(
     from frazil.api import Repository, Storage
     from frazil.cli.output import progress_bar, require_consent
     from frazil.cli.repositories import open_repository, open_target, store_at
-    from frazil.cli.views.copy_view import print_confirmation, print_migration
+    from frazil.cli.views.copy_view import print_confirmation, print_current, print_migration
 
     opened = Repository(open_repository(repo), Storage(store_at(repo)))
     if confirm:
@@ -300,6 +300,9 @@ def migrate(
             require_consent(question, given=yes)
             found = opened.confirm_migration()
         print_confirmation(found, as_json=as_json)
+        return
+    if target is None and str(opened.generation) == f"V{to}":
+        print_current(repo, to, as_json=as_json)
         return
     if target is None and not dry_run:
         question = f"Migrate {repo} from {opened.generation} to version {to}, in place?"

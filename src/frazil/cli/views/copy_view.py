@@ -37,7 +37,7 @@ def print_copy(done: CloneResult, target: str, *, verb: str, as_json: bool) -> N
 
 def print_migration(done: MigrateResult, target: str, *, as_json: bool) -> None:
     if as_json:
-        print_json(asdict(done))
+        print_json({"migrated": not done.dry_run, **asdict(done)})
         return
     doing = "would be migrated" if done.dry_run else "migrated"
     print(
@@ -51,6 +51,14 @@ def print_migration(done: MigrateResult, target: str, *, as_json: bool) -> None:
         print(f"{count_of(len(done.snapshot_ids), 'snapshot')} with new ids: --json lists them")
     if done.in_place and not done.dry_run:
         print(f"the old files are kept: `frazil migrate {target} --confirm` removes them")
+
+
+def print_current(repo: str, version: int, *, as_json: bool) -> None:
+    """Says that there is nothing to migrate."""
+    if as_json:
+        print_json({"migrated": False, "spec_version": version})
+    else:
+        print(f"nothing to do: {repo} is a version {version} repository already")
 
 
 def print_confirmation(done: ConfirmedMigration, *, as_json: bool) -> None:

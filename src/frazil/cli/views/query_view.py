@@ -74,6 +74,21 @@ def _text(value: object) -> str:
             return str(value)
 
 
+def times_as_text(frame: Any) -> Any:
+    """The frame with times as ISO text in UTC: Python has no years before 1 or after 9999."""
+    kinds = [kind for _, kind in frame.dtypes]
+    if not {*kinds} & _TIMES:
+        return frame
+    names = [f"_{number}" for number in range(len(kinds))]  # names may repeat
+    plain = frame.toDF(*names)
+    texts = [
+        f"replace(cast({name} as string), ' ', 'T')" if kind in _TIMES else name
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    return plain.selectExpr(*texts).toDF(*frame.columns)
+
+
+_TIMES = {"timestamp", "timestamp_ntz", "date"}
 HELP = """\
 Statements end with `;`. \\d lists the tables, \\q leaves, \\? shows this.
 `repo` is the root group; groups below it are tables, too: surface_hourly is /surface/hourly."""
@@ -124,7 +139,7 @@ class Queries:
 
     def run(self, query: str) -> None:
         with self._current_catalog(query) as spark:
-            frame = spark.sql(query)
+            frame = times_as_text(spark.sql(query))
         rows = frame.toLocalIterator(prefetchPartitions=True)
         print_rows(frame.columns, map(tuple, rows), self.output)
 
@@ -171,12 +186,15 @@ def _groups(opened: Opened) -> list[str]:
     )
 
 
-def read_statements(lines: Iterable[str]) -> Iterator[str]:
+def read_statements(lines: Iterable[str | None]) -> Iterator[str]:
     """Splits the input into statements: each ends with `;` at the end of a line, or with the last
-    line.
+    line. None drops the lines of a statement that has not ended.
     """
     pending = list[str]()
     for line in lines:
+        if line is None:
+            pending = []
+            continue
         pending.append(line.rstrip("\n"))
         if line.rstrip().endswith(";"):
             yield "\n".join(pending).rstrip().rstrip(";")
@@ -200,7 +218,8 @@ def run_prompt(queries: Queries) -> None:
             print("interrupted", file=sys.stderr)
 
 
-def _read_lines(queries: Queries) -> Iterator[str]:
+def _read_lines(queries: Queries) -> Iterator[str | None]:
+    """Lines as they are typed; None for control-C, which drops those before it."""
     fresh = True
     while True:
         try:
@@ -211,6 +230,7 @@ def _read_lines(queries: Queries) -> Iterator[str]:
         except KeyboardInterrupt:
             print(file=sys.stderr)
             fresh = True
+            yield None
             continue
         match line.strip():
             case "\\q" | "exit" | "quit":
