@@ -149,8 +149,12 @@ def test_times_beyond_those_of_python_are_shown(typed: Typing) -> None:
         " timestamp '12024-01-01 00:00:00' AS c, CAST(NULL AS timestamp) AS e;",
     )
     assert wrong == []
-    assert shown == [
-        "a,a,d,b,c,e",
-        "0000-01-01T00:00:00,0000-12-31T23:59:59,-0044-03-15,2024-01-01T12:00:00.5,"
-        "+12024-01-01T00:00:00,",
+    assert shown[0] == "a,a,d,b,c,e"
+    assert shown[1].split(",") == [
+        "0000-01-01T00:00:00",
+        "0000-12-31T23:59:59",
+        "-0044-03-15",
+        "2024-01-01T12:00:00.5",
+        "+12024-01-01T00:00:00",
+        "",
     ]

@@ -14,6 +14,7 @@ from frazil.cli.options import (
     Snapshot,
     Tag,
     Yes,
+    count_of,
     format_size,
     parse_lengths,
 )
@@ -81,7 +82,7 @@ def _clone_on_spark(
     source: object, target: str, *, shallow: bool, refs: list[str] | None, as_json: bool
 ) -> None:
     from frazil.cli.on_spark import spark_session
-    from frazil.cli.output import count_of, print_json
+    from frazil.cli.output import print_json
     from frazil.spark.pipelines.clone import clone as run_clone
 
     result = run_clone(
@@ -162,7 +163,7 @@ def export(
 
     if to is ExportFormat.PARQUET and spark is False:
         raise typer.BadParameter("Parquet files are written by Spark: leave out --no-spark")
-    from frazil.cli.output import count_of, print_json, print_table, shown_while
+    from frazil.cli.output import print_json, print_table, shown_while
 
     with shown_while("Looking at the repository"):
         from frazil.cli.on_spark import spark_session
@@ -296,7 +297,8 @@ def migrate(
     if confirm:
         found = opened.confirm_migration(dry_run=True)
         if found.files and not dry_run:
-            question = f"Remove {found.files} files of the old repository ({found.generation})?"
+            files = count_of(found.files, "file")
+            question = f"remove {files} of the old repository ({found.generation})"
             require_consent(question, given=yes)
             found = opened.confirm_migration()
         print_confirmation(found, as_json=as_json)
@@ -305,7 +307,7 @@ def migrate(
         print_current(repo, to, as_json=as_json)
         return
     if target is None and not dry_run:
-        question = f"Migrate {repo} from {opened.generation} to version {to}, in place?"
+        question = f"migrate {repo} from {opened.generation} to version {to}, in place"
         require_consent(question, given=yes)
     if spark and not dry_run:
         _migrate_on_spark(repo, target, to, as_json=as_json)

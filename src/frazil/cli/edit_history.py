@@ -5,7 +5,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Commit, DryRun, Message, OnBranch, Repo, Yes
+from frazil.cli.options import (
+    AsJson,
+    Commit,
+    DryRun,
+    Message,
+    OnBranch,
+    Repo,
+    Yes,
+    count_of,
+)
 
 if TYPE_CHECKING:
     from frazil.engine.history.history_editing import Edit
@@ -15,6 +24,12 @@ if TYPE_CHECKING:
 
 
 class ChunkChoice(StrEnum):
+    """As in git: ours is the branch that is changed, theirs is what is applied to it.
+
+    `VersionSelection` of the API, which is about rebasing, has the same words the other way round:
+    there, ours are the changes being rebased.
+    """
+
     FAIL = "fail"
     OURS = "ours"
     THEIRS = "theirs"
@@ -23,8 +38,8 @@ class ChunkChoice(StrEnum):
 OnChunkConflict = Annotated[
     ChunkChoice,
     typer.Option(
-        help="Of a chunk that both sides wrote: refuse, take that of the commit being applied"
-        " (ours), or leave that of the branch (theirs)."
+        help="For a chunk that both sides wrote: fail, keep the branch's (ours), or take the"
+        " incoming one (theirs). As in git; in Python's VersionSelection the words are swapped."
     ),
 ]
 DeleteUpdated = Annotated[
@@ -50,8 +65,8 @@ def make_edit(
 
     selections = {
         ChunkChoice.FAIL: VersionSelection.Fail,
-        ChunkChoice.OURS: VersionSelection.UseOurs,
-        ChunkChoice.THEIRS: VersionSelection.UseTheirs,
+        ChunkChoice.OURS: VersionSelection.UseTheirs,
+        ChunkChoice.THEIRS: VersionSelection.UseOurs,
     }
     policy = Policy(
         on_chunk_conflict=selections[on_chunk_conflict],
@@ -183,8 +198,8 @@ def squash(
     if not dry_run:
         count, followers = len(done.squashed), len(done.followers)
         require_consent(
-            f"Replace {count} commits of branch {branch}"
-            f"{f' and rewrite the {followers} after them' if followers else ''}?",
+            f"replace {count_of(count, 'commit')} of {branch} by one"
+            f"{f' and rewrite the {followers} after them' if followers else ''}",
             given=yes,
         )
         done = engine.squash(repository, replace(request, dry_run=False))
@@ -200,7 +215,7 @@ def squash(
             }
         )
         return
-    what = f"{len(done.squashed)} commits"
+    what = count_of(len(done.squashed), "commit")
     print(f"{what} would be one" if done.tip is None else f"{what} are one: {done.snapshot}")
     if done.tip is not None:
         print(f"branch {branch} is now at new snapshot {done.tip}")

@@ -1,5 +1,6 @@
 """Errors as text for a terminal: one line, and a hint where there is one."""
 
+import errno
 import json
 import re
 from dataclasses import dataclass
@@ -8,10 +9,12 @@ import typer
 
 from frazil.errors import (
     ConflictError,
+    FormatError,
     IcechunkError,
     InternalError,
     JavaNotFoundError,
     NodeNotFoundError,
+    ObjectNotFoundError,
     RefNotFoundError,
     RepositoryNotFoundError,
     SnapshotNotFoundError,
@@ -37,8 +40,19 @@ HINTS: tuple[tuple[type[IcechunkError], str], ...] = (
     (NodeNotFoundError, "`frazil tree REPO` shows the groups and arrays"),
     (ConflictError, "another writer was faster: look at `frazil log REPO`, then run it again"),
     (JavaNotFoundError, "`frazil doctor` shows what is installed, and what is missing"),
+    (ObjectNotFoundError, "`frazil verify REPO` shows what is missing, and what can be repaired"),
     (StorageError, "`frazil doctor REPO` shows whether and how the place can be reached"),
+    (FormatError, "`frazil verify REPO` shows what is damaged, and what can be repaired"),
 )
+# By the reason of the operating system, which says more than where it was met.
+REASONS = {
+    errno.ENOSPC: "the disk is full: free some space, then run the command again",
+    errno.EDQUOT: "your quota is used up: free some space, then run the command again",
+    errno.EACCES: "you are not allowed to do that: `ls -ld` shows who is",
+    errno.EPERM: "you are not allowed to do that: `ls -ld` shows who is",
+    errno.EROFS: "the file system is read-only",
+}
+KINDS = {"unsupported-spec-version": "`frazil migrate REPO` brings it to version 2"}
 # Package -> what of frazil brings it
 EXTRAS = {
     "pyspark": "spark",
@@ -108,22 +122,22 @@ def is_interrupt(error: BaseException | None) -> bool:
     return False
 
 
-def describe(error: BaseException) -> Failure:
-    """Returns the message for `error` and the exit code."""
+def describe(error: BaseException, command: str = "") -> Failure:
+    """Returns the message for `error` of a command, and the exit code."""
     if isinstance(error, Interrupted) or is_interrupt(error):
         return _describe_interrupt(error)
     match error:
         case IcechunkError() if not isinstance(error, InternalError):
             return Failure(
                 message=_first_line(error),
-                hint=_hint(error),
+                hint=_hint(error, command),
                 exit_code=3 if isinstance(error, ConflictError) else 1,
                 kind=error.kind,
             )
         case typer.Abort():
             return Failure(message="not done: the answer was no")
-        case OSError(filename=str(name), strerror=str(reason)):
-            return Failure(message=f"{name}: {reason}")
+        case OSError(filename=str(name), strerror=str(reason), errno=number):
+            return Failure(message=f"{name}: {reason}", hint=REASONS.get(number or 0))
         case ModuleNotFoundError(name=str(name)) if not name.startswith("frazil"):
             return _describe_missing(name)
         case _:
@@ -140,11 +154,26 @@ def _describe_interrupt(error: BaseException) -> Failure:
     )
 
 
-def _hint(error: IcechunkError) -> str | None:
-    """The hint that fits the error: by its code, or else by its class."""
+def _hint(error: IcechunkError, command: str) -> str | None:
+    """The hint that fits the error: by its reason, its code, or else by its class."""
+    reason = _reason(error)
+    if reason in REASONS or error.kind in KINDS:
+        return REASONS[reason] if reason in REASONS else KINDS[error.kind]
+    if command == "ingest" and isinstance(error, FormatError | ObjectNotFoundError):
+        missing = isinstance(error, ObjectNotFoundError)
+        return None if missing else "--on-error skip leaves out sources that cannot be read"
     if error.kind == "unauthorized-virtual-chunk-container":
         return _hint_of_authorization(str(error))
     return next((hint for kind, hint in HINTS if isinstance(error, kind)), None)
+
+
+def _reason(error: BaseException | None) -> int:
+    """The number of the operating system's error that caused this one, or 0."""
+    while error is not None:
+        if isinstance(error, OSError) and error.errno:
+            return error.errno
+        error = error.__cause__ or error.__context__
+    return 0
 
 
 def _hint_of_authorization(message: str) -> str:

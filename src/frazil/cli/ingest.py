@@ -6,7 +6,14 @@ import typer
 
 from frazil.cli.failure import is_interrupt
 from frazil.cli.on_spark import SparkOrNot
-from frazil.cli.options import AsJson, IdempotencyKey, Message, Repo, parse_lengths
+from frazil.cli.options import (
+    AsJson,
+    IdempotencyKey,
+    Message,
+    Repo,
+    count_of,
+    parse_lengths,
+)
 from frazil.cli.storage_flags import parse_options
 
 
@@ -227,6 +234,7 @@ def import_kerchunk(
         print_json({"snapshot_id": snapshot, **counts})
     else:
         print(
-            f"committed {snapshot} to {branch}: {done.arrays} arrays, {done.virtual_chunks} chunks"
-            f" in {done.files} files, {done.inline_chunks} inline chunks"
+            f"committed {snapshot} to {branch}: {count_of(done.arrays, 'array')},"
+            f" {count_of(done.virtual_chunks, 'virtual chunk')}"
+            f" in {count_of(done.files, 'file')}, {count_of(done.inline_chunks, 'inline chunk')}"
         )

@@ -6,12 +6,13 @@ typer and what is small at the top: `frazil COMMAND --help` must be fast, too.
 
 import os
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
 from frazil.cli.commands import PLAIN, LoadingGroup
-from frazil.cli.failure import EXIT_CODES, INTERRUPTED, describe
+from frazil.cli.failure import EXIT_CODES, INTERRUPTED, Failure, describe
 from frazil.cli.output import Guarded, neutral
 
 DEBUG = "--debug"
@@ -69,7 +70,8 @@ def _main() -> None:
     try:
         code = _run([each for each in arguments if each != DEBUG])
     except (Exception, KeyboardInterrupt, typer.Abort) as error:  # noqa: BLE001 -- beyond it there is only the user
-        failure = describe(error)
+        command = next((each for each in arguments if not each.startswith("-")), "")
+        failure = _with_suggestion(describe(error, command), error)
         if DEBUG in arguments:
             import traceback
 
@@ -78,6 +80,13 @@ def _main() -> None:
         print(neutral(text) if sys.stderr.isatty() else text, file=sys.stderr)
         sys.exit(failure.exit_code)
     sys.exit(code)
+
+
+def _with_suggestion(failure: Failure, error: BaseException) -> Failure:
+    """Adds the name that was perhaps meant, of what the opened repository has."""
+    opened = sys.modules.get("frazil.cli.repositories")
+    meant = None if opened is None else opened.suggestion(error)
+    return failure if meant is None else replace(failure, hint=f"did you mean {meant!r}?")
 
 
 def _run(arguments: list[str]) -> int:

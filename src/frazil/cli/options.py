@@ -119,3 +119,10 @@ def format_size(count: int) -> str:
             break
         value /= 1024
     return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def count_of(count: int, noun: str) -> str:
+    """`1 file`, `2 files`, `2,000 branches`."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"

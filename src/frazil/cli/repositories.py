@@ -3,6 +3,8 @@
 import os
 import re
 from collections.abc import Mapping
+from contextvars import ContextVar
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -13,7 +15,9 @@ from frazil.cli.storage_flags import reach
 from frazil.engine.refs.version import Branch, Exactly, Tag, Version, find_ref
 from frazil.engine.repository import Repository
 from frazil.errors import (
+    IcechunkError,
     InvalidInputError,
+    NodeNotFoundError,
     RefNotFoundError,
     RepositoryNotFoundError,
     SnapshotNotFoundError,
@@ -27,6 +31,8 @@ _ANCESTOR = re.compile(r"(?P<ref>.+)~(?P<steps>\d{1,9})")
 _SHORTEST_PREFIX = 4  # of a snapshot id, as with git
 _ID_WIDTH = 20
 _SHOWN_IDS = 3  # where one is ambiguous
+_QUOTED = re.compile(r"[`'\"]([^`'\"]+)[`'\"]")
+_LAST_OPENED: ContextVar[Repository] = ContextVar("the repository that the command opened last")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+]+)://")
 
 
@@ -64,9 +70,29 @@ def _from_environment(location: str) -> dict[str, object]:
 def open_repository(location: str) -> Repository:
     """The repository in a folder, in a bucket (s3://bucket/prefix) or on a web server."""
     try:
-        return Repository.open(store_at(location))
+        opened = Repository.open(store_at(location))
+        _LAST_OPENED.set(opened)
+        return opened  # noqa: TRY300 -- remembered only if it could be opened
     except RepositoryNotFoundError as error:
         raise RepositoryNotFoundError(f"there is no repository at {location}") from error
+
+
+def suggestion(error: BaseException) -> str | None:
+    """The branch, tag or path of the last opened repository whose name is like one not found."""
+    repository, named = _LAST_OPENED.get(None), _QUOTED.search(str(error))
+    if repository is None or named is None:
+        return None
+    try:
+        if isinstance(error, RefNotFoundError):
+            names = {*repository.branches(), *repository.tags()}
+        elif isinstance(error, NodeNotFoundError):
+            nodes = repository.readonly_session(Branch("main")).nodes()
+            names = {node.path.text for node in nodes}
+        else:
+            return None
+    except IcechunkError:
+        return None
+    return next(iter(get_close_matches(named[1], names, n=1)), None)
 
 
 def chosen_version(

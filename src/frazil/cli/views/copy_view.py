@@ -6,8 +6,8 @@ from dataclasses import asdict
 import numpy as np
 
 from frazil.api.actions import ConfirmedMigration
-from frazil.cli.options import format_size
-from frazil.cli.output import count_of, print_json
+from frazil.cli.options import count_of, format_size
+from frazil.cli.output import print_json
 from frazil.engine.session.session import Session
 from frazil.maintenance.copying.clone import CloneResult
 from frazil.maintenance.migrate.migration import MigrateResult
