@@ -13,6 +13,7 @@ from frazil.cli.options import (
     OnBranch,
     Repo,
     Yes,
+    complete,
     count_of,
 )
 
@@ -43,7 +44,7 @@ OnChunkConflict = Annotated[
     ),
 ]
 DeleteUpdated = Annotated[
-    bool, typer.Option("--delete-updated", help="Delete nodes also if the branch changed them.")
+    bool, typer.Option("--delete-updated", help="Delete nodes even if the branch changed them.")
 ]
 MergeAppends = Annotated[
     bool, typer.Option("--merge-appends", help="Let both sides extend the same array.")
@@ -79,11 +80,19 @@ def make_edit(
 
 def merge(
     repo: Repo,
-    source: Annotated[str, typer.Argument(metavar="BRANCH", help="The branch to merge.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="BRANCH", help="The branch to merge.", autocompletion=complete("branches")
+        ),
+    ],
     *,
-    into: Annotated[str, typer.Option(metavar="BRANCH", help="The branch that is changed.")] = (
-        "main"
-    ),
+    into: Annotated[
+        str,
+        typer.Option(
+            metavar="BRANCH", help="The branch to change.", autocompletion=complete("branches")
+        ),
+    ] = "main",
     message: Message = None,
     on_chunk_conflict: OnChunkConflict = ChunkChoice.FAIL,
     delete_updated: DeleteUpdated = False,
@@ -91,7 +100,7 @@ def merge(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring what was done on one branch to another, chunk by chunk."""
+    """Merge a branch into another, chunk by chunk."""
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import run
     from frazil.engine.history import history_editing
@@ -119,7 +128,7 @@ def cherry_pick(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do on a branch what a commit did elsewhere, by a new commit."""
+    """Apply the changes of a commit to another branch, as a new commit."""
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import run
     from frazil.engine.history import history_editing
@@ -148,7 +157,7 @@ def revert(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Undo on a branch what one commit of its history did, by a new commit."""
+    """Undo a commit of a branch's history with a new commit."""
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import run
     from frazil.engine.history import history_editing
@@ -172,13 +181,13 @@ def squash(
         str | None, typer.Argument(metavar="LAST", help="The newest.  [default: the tip]")
     ] = None,
     *,
-    message: Annotated[str, typer.Option("-m", "--message", help="Of the one commit.")],
+    message: Annotated[str, typer.Option("-m", "--message", help="Message of the new commit.")],
     branch: OnBranch = "main",
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a range of a branch's history one commit; commits after it get new ids."""
+    """Combine a range of commits into one; later commits get new ids."""
     from dataclasses import replace
 
     from frazil.cli.output import print_json, require_consent

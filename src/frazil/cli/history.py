@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Authorize, Branch, Repo, Snapshot, Tag
+from frazil.cli.options import AsJson, Authorize, Branch, Commit, Repo, Snapshot, Tag, complete
 
 if TYPE_CHECKING:
     from frazil.engine.refs.version import Version
@@ -19,13 +19,15 @@ def log(
     branch: Branch = None,
     tag: Tag = None,
     snapshot: Snapshot = None,
-    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="At most N.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, metavar="N", help="Show at most N.")
+    ] = None,
     graph: Annotated[
-        bool, typer.Option("--graph", help="Draw how all branches, or the one named, came to be.")
+        bool, typer.Option("--graph", help="Draw the history of all branches, or of the one named.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the history of a branch, newest snapshot first; or draw that of all branches."""
+    """Show the history of a branch, newest first, or draw the history of all branches."""
     from frazil.cli.output import format_time, paged, print_json, print_table
     from frazil.cli.repositories import chosen_version, open_repository
     from frazil.cli.views.log_view import names_by_snapshot, record_as_json
@@ -76,13 +78,11 @@ def _draw(
 
 def show(
     repo: Repo,
-    commit: Annotated[
-        str, typer.Argument(metavar="COMMIT", help="A branch, a tag, the id of a snapshot, main~1.")
-    ] = "main",
+    commit: Commit = "main",
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a commit: who it comes after, its message and metadata, and what it changed."""
+    """Show a commit: its parent, message and metadata, and what it changed."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import commit_as_json, commit_as_text
@@ -101,10 +101,15 @@ def show(
 def diff(
     repo: Repo,
     older: Annotated[
-        str, typer.Argument(metavar="FROM", help="A branch, a tag, a snapshot id, or main~1.")
+        str,
+        typer.Argument(
+            metavar="FROM",
+            help="A branch, a tag, a snapshot id, or main~1.",
+            autocompletion=complete("refs"),
+        ),
     ],
     newer: Annotated[
-        str, typer.Argument(metavar="[TO]", help="The same.  [default: main]")
+        str, typer.Argument(metavar="TO", help="The same.", autocompletion=complete("refs"))
     ] = "main",
     *,
     values: Annotated[
@@ -146,10 +151,12 @@ def diff(
 def ops(
     repo: Repo,
     *,
-    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="At most N.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, metavar="N", help="Show at most N.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show all that was done to a repository, newest first."""
+    """Show every operation on a repository, newest first."""
     from frazil.cli.output import format_time, print_json, print_table
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import operation_as_json, operation_details, operation_name
@@ -179,14 +186,14 @@ def status(
     *,
     wanted: Annotated[
         Availability | None,
-        typer.Option("--set", help="Whether it takes changes from now on, for everyone."),
+        typer.Option("--set", help="Whether anyone can change it from now on."),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(help="Shown to writers who try to change it. Goes with --set.")
+        str | None, typer.Option(help="Shown to those who try to change it; with --set.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a repository is and holds; or set whether it takes changes."""
+    """Summarize a repository, or make it online, read-only or offline."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import set_standing, standing_as_json, standing_as_text

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli.commands import PLAIN, LoadingGroup
+from frazil.cli.commands import COMMANDS, PLAIN, LoadingGroup
 from frazil.cli.failure import EXIT_CODES, INTERRUPTED, Failure, describe
 from frazil.cli.output import Guarded, neutral
 
@@ -21,6 +21,7 @@ app = typer.Typer(
     name="frazil",
     cls=LoadingGroup,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExit codes:\n"
     + "\n".join(f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()),
     **PLAIN,
@@ -39,7 +40,10 @@ def _print_version(*, wanted: bool) -> None:
 def options(
     *,
     debug: Annotated[
-        bool, typer.Option(DEBUG, help="Show the whole trace of an error; may stand anywhere.")
+        bool,
+        typer.Option(
+            DEBUG, help="Show the full traceback of an error. Works anywhere on the line."
+        ),
     ] = False,
     version: Annotated[
         bool,
@@ -50,8 +54,9 @@ def options(
 ) -> None:
     """Versioned, transactional Zarr arrays (Icechunk repositories), with a pipeline on Spark.
 
-    REPO is a folder, or a URL: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
-    https://host/path. COMMIT is a branch, a tag, the id of a snapshot, or main~1.
+    REPO is a folder, a URL (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
+    https://host/path), or a name that `frazil repo add` gave it. COMMIT is a branch, a tag, a
+    snapshot id or its first letters, or main~1.
     """
 
 
@@ -90,6 +95,8 @@ def _with_suggestion(failure: Failure, error: BaseException) -> Failure:
 
 
 def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"] and (len(arguments) == 1 or arguments[1] in COMMANDS):
+        arguments = [*arguments[1:], "--help"]
     code = app(args=arguments, prog_name="frazil", standalone_mode=False)
     if code == INTERRUPTED:  # typer has caught it
         raise KeyboardInterrupt

@@ -1,9 +1,11 @@
 """Resolves arguments of commands: a location, a repository, a version of it."""
 
+import json
 import os
 import re
 from collections.abc import Mapping
 from contextvars import ContextVar
+from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -11,6 +13,7 @@ from urllib.parse import unquote, urlsplit
 
 import typer
 
+from frazil.cli.options import DEFAULT_REPO
 from frazil.cli.storage_flags import reach
 from frazil.engine.refs.version import Branch, Exactly, Tag, Version, find_ref
 from frazil.engine.repository import Repository
@@ -33,6 +36,7 @@ _ID_WIDTH = 20
 _SHOWN_IDS = 3  # where one is ambiguous
 _QUOTED = re.compile(r"[`'\"]([^`'\"]+)[`'\"]")
 _LAST_OPENED: ContextVar[Repository] = ContextVar("the repository that the command opened last")
+_NAME = re.compile(r"[A-Za-z0-9][\w.-]*")
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+]+)://")
 
 
@@ -41,6 +45,10 @@ def store_at(location: str, options: Mapping[str, object] | None = None) -> Obje
 
     A bucket is reached as `options` say, or as the command line does.
     """
+    named = find_named(location)
+    if named is not None:
+        location = named.location
+        options = {**named.options, **(reach().repo if options is None else options)}
     url = _URL.match(location)
     if url and url["scheme"].lower() != "file":
         return _store_at_url(location, reach().repo if options is None else options)
@@ -163,6 +171,89 @@ def _find_exact(repository: Repository, text: str) -> SnapshotId | None:
         return repository.lookup_snapshot(SnapshotId.parse(text)).id
     except (InvalidInputError, SnapshotNotFoundError):
         return _find_abbreviated(repository, text)
+
+
+# Named repositories: locations and storage options, in a file of the user.
+
+
+@dataclass(frozen=True, slots=True)
+class NamedRepository:
+    location: str
+    options: Mapping[str, object]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRepositories:
+    """Repositories by name; `default` is one of the names."""
+
+    by_name: Mapping[str, NamedRepository]
+    default: str | None = None
+
+
+def names_file() -> Path:
+    """$FRAZIL_REPOSITORIES, or repositories.json in the user's configuration folder."""
+    given = os.environ.get("FRAZIL_REPOSITORIES")
+    folder = os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config"
+    return Path(given) if given else Path(folder) / "frazil" / "repositories.json"
+
+
+def known_repositories() -> KnownRepositories:
+    """None are known if there is no file. Raises InvalidInputError for one that cannot be read."""
+    file = names_file()
+    try:
+        stored = json.loads(file.read_text())
+        found = {
+            str(name): NamedRepository(str(each["location"]), dict(each.get("options", {})))
+            for name, each in stored["repositories"].items()
+        }
+        return KnownRepositories(found, stored.get("default"))
+    except (FileNotFoundError, NotADirectoryError):
+        return KnownRepositories({})
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InvalidInputError(f"{file} is not a list of repositories: {error}") from error
+
+
+def save_repositories(known: KnownRepositories) -> None:
+    """Replaces the file as a whole."""
+    file = names_file()
+    file.parent.mkdir(parents=True, exist_ok=True)
+    listed = {
+        name: {"location": each.location, "options": dict(each.options)}
+        for name, each in sorted(known.by_name.items())
+    }
+    text = json.dumps({"default": known.default, "repositories": listed}, indent=2)
+    draft = file.with_suffix(f".{os.getpid()}")
+    draft.write_text(f"{text}\n")
+    draft.replace(file)
+
+
+def require_name(name: str) -> None:
+    if not _NAME.fullmatch(name):
+        raise InvalidInputError(f"{name!r} cannot be a name: use letters, digits and . _ -")
+
+
+def require_known(name: str) -> KnownRepositories:
+    """All of them, if one has that name."""
+    known = known_repositories()
+    if name not in known.by_name:
+        close = get_close_matches(name, known.by_name, n=1)
+        meant = f"; did you mean {close[0]!r}?" if close else ""
+        raise InvalidInputError(f"no repository has the name {name!r}{meant}")
+    return known
+
+
+def find_named(text: str) -> NamedRepository | None:
+    """The repository of that name, or the default one; a folder of that name goes first."""
+    if text == DEFAULT_REPO:
+        known = known_repositories()
+        if known.default is None or known.default not in known.by_name:
+            raise typer.BadParameter(
+                "no REPO is given, and there is no default: `frazil repo default NAME` sets one"
+            )
+        return known.by_name[known.default]
+    if not _NAME.fullmatch(text) or Path(text).exists():
+        return None
+    return known_repositories().by_name.get(text)
 
 
 # Sources and targets of commands: a folder, a bucket, or a bundle.
