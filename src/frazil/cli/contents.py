@@ -28,7 +28,7 @@ def tree(
     """Show all groups and arrays of a version as a tree."""
     from frazil.cli.output import paged, print_json
     from frazil.cli.repositories import chosen_version, open_repository
-    from frazil.cli.views.tree_view import node_as_json, nodes_below, tree_lines
+    from frazil.describe.tree import node_as_json, nodes_below, tree_lines
     from frazil.paths import NodePath
 
     repository = open_repository(repo)
@@ -61,7 +61,7 @@ def ls(
     """List a group. `frazil tree` shows everything below it."""
     from frazil.cli.output import print_json, print_table
     from frazil.cli.repositories import chosen_version, open_repository
-    from frazil.cli.views.tree_view import HEADERS, node_as_json, node_as_row, nodes_below
+    from frazil.describe.tree import HEADERS, node_as_json, node_as_row, nodes_below
     from frazil.paths import NodePath
 
     repository = open_repository(repo)

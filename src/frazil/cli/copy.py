@@ -15,9 +15,9 @@ from frazil.cli.options import (
     Tag,
     Yes,
     count_of,
-    format_size,
     parse_lengths,
 )
+from frazil.describe.units import format_size
 
 Source = Annotated[
     str, typer.Argument(metavar="REPO", help="Directory of the repository, a bucket, or a bundle.")

@@ -161,15 +161,6 @@ def parse_size(text: str) -> int:
     return int(found[1]) * _BYTE_UNITS[found[2].lower()]
 
 
-def format_size(count: int) -> str:
-    value, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
-
-
 def count_of(count: int, noun: str) -> str:
     """`1 file`, `2 files`, `2,000 branches`."""
     if count == 1:

@@ -13,9 +13,9 @@ from frazil.cli.options import (
     OnBranch,
     Repo,
     count_of,
-    format_size,
     parse_lengths,
 )
+from frazil.describe.units import format_size
 
 
 def map_blocks(

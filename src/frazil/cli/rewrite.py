@@ -5,15 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.on_spark import OnSpark
-from frazil.cli.options import (
-    AsJson,
-    DryRun,
-    Message,
-    OnBranch,
-    Repo,
-    count_of,
-    format_size,
-)
+from frazil.cli.options import AsJson, DryRun, Message, OnBranch, Repo, count_of
+from frazil.describe.units import format_size
 
 if TYPE_CHECKING:
     from frazil.engine.repository import Repository

@@ -6,8 +6,9 @@ from dataclasses import asdict
 import numpy as np
 
 from frazil.api.actions import ConfirmedMigration
-from frazil.cli.options import count_of, format_size
+from frazil.cli.options import count_of
 from frazil.cli.output import print_json
+from frazil.describe.units import format_size
 from frazil.engine.session.session import Session
 from frazil.maintenance.copying.clone import CloneResult
 from frazil.maintenance.migrate.migration import MigrateResult

@@ -8,11 +8,11 @@ from typing import Any
 
 import typer
 
-from frazil.cli.options import format_size
 from frazil.cli.output import Cell, format_time, print_json, print_table
 from frazil.cli.views.diff_view import as_json, as_text, diff_as_json, diff_as_text
 from frazil.cli.views.log_view import names_by_snapshot, record_as_json
 from frazil.clock import to_datetime
+from frazil.describe.units import format_size
 from frazil.describe.version_diff import VersionDiff, compare_versions
 from frazil.engine.history.history_editing import Edit, Edited
 from frazil.engine.refs.ancestry import SnapshotRecord

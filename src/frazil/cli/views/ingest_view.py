@@ -6,8 +6,9 @@ from dataclasses import asdict
 from pathlib import Path
 
 from frazil.cli.failure import Interrupted
-from frazil.cli.options import count_of, format_size
+from frazil.cli.options import count_of
 from frazil.cli.output import print_json
+from frazil.describe.units import format_size
 from frazil.engine.repository import Repository
 from frazil.flatbuf.strings import Strings
 from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer

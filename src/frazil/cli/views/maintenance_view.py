@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frazil.cli.options import count_of, format_size
+from frazil.cli.options import count_of
 from frazil.cli.output import format_time, print_json, print_table
+from frazil.describe.units import format_size
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.maintenance.pack import PackResult

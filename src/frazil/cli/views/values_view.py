@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from frazil.cli.options import format_size
 from frazil.cli.output import print_json
 from frazil.cli.repositories import chosen_version, open_repository
+from frazil.describe.units import format_size
 from frazil.engine.files.virtual_access import NO_AUTHORIZATION
 from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError

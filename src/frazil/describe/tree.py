@@ -1,4 +1,4 @@
-"""The groups and arrays of a version, drawn as a tree and as JSON."""
+"""The groups and arrays of a version: drawn as a tree, as rows of a table, as JSON."""
 
 import json
 import re
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import prod
 from typing import Any
 
-from frazil.cli.options import format_size
+from frazil.describe.units import format_size
 from frazil.engine.session.session import Session
 from frazil.format.nodes import Node
 from frazil.paths import NodePath
