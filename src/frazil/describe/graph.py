@@ -160,7 +160,7 @@ def _add_merged(info: RepoInfo, strands: list[tuple[list[int], int | None]]) -> 
         row = pending.pop()
         for snapshot in merged_snapshots(info.snapshots.metadata(row)):
             source = info.snapshots.find(snapshot)
-            if source is None or source < 0:  # expired
+            if source < 0:  # expired
                 continue
             merged.setdefault(source, row)
             if source not in taken:

@@ -122,7 +122,8 @@ def _size_bytes(metadata: Mapping[str, Any]) -> int | None:
     bits = re.fullmatch(r"(?:u?int|float|complex|r)(\d+)", name)
     if name != "bool" and bits is None:
         return None
-    return prod(metadata["shape"]) * (1 if bits is None else int(bits[1]) // 8)
+    count: int = prod(metadata["shape"])
+    return count * (1 if bits is None else int(bits[1]) // 8)
 
 
 def _data_type(stored: object) -> str:
