@@ -28,19 +28,19 @@ FILES = {
 STORY: tuple[Part, ...] = (
     Part(
         "First steps",
-        "A repository is a folder, or a prefix of a bucket. Nothing is in it but one empty commit.",
+        "A repository is a folder, or a prefix of a bucket. A new one has a single empty commit.",
         ("frazil init weather", "frazil status weather", "frazil log weather"),
     ),
     Part(
         "Values in",
-        "`write` makes an array of a file of numbers, or extends one; each time that is one commit."
-        " Files of NetCDF, GRIB, TIFF and others are for [`ingest`](spark-ingest.md).",
+        "`write` creates an array from a file of numbers, or extends one, as one commit."
+        " For NetCDF, GRIB, TIFF and other formats there is [`ingest`](spark-ingest.md).",
         ("frazil write weather /t2m day1.csv --dims day,place --chunks day=1 -m 'the first day'",),
     ),
     Part(
         "Values out",
-        "`ls` lists a group, `tree` shows all of them, `head` says what an array is and how it"
-        " begins, `cat` prints values, `read` writes a file.",
+        "`ls` lists a group, `tree` shows everything below it, `head` describes an array and shows"
+        " its first values, `cat` prints values, `read` writes a file.",
         (
             "frazil tree weather",
             "frazil ls weather",
@@ -51,8 +51,8 @@ STORY: tuple[Part, ...] = (
     ),
     Part(
         "History",
-        "Commits have ids, branches and tags have names; `main~1` is the parent of `main`. A tag"
-        " is for good, a branch moves.",
+        "Commits have ids, branches and tags have names; `main~1` is the parent of `main`."
+        " Branches move, tags do not.",
         (
             "frazil tag create weather v1",
             "frazil branch create weather fix",
@@ -60,23 +60,25 @@ STORY: tuple[Part, ...] = (
             "frazil write weather /place places.csv --dims place --branch fix -m 'where it was'",
             "frazil log weather --graph",
             "frazil diff weather v1 main",
+            "frazil diff weather fix main",
             "frazil show weather fix",
         ),
     ),
     Part(
-        "Branches come together",
-        "`merge`, `cherry-pick` and `revert` make commits of other commits, chunk by chunk; what"
-        " contradicts is told, and then nothing changes. `--dry-run` looks first.",
+        "Merging",
+        "`merge`, `cherry-pick` and `revert` work chunk by chunk. Conflicts are listed, and then"
+        " nothing is changed, unless `--on-chunk-conflict` says which side to take: `ours` is the"
+        " branch being changed, `theirs` the incoming one, as in git. `--dry-run` looks first.",
         (
             "frazil merge weather fix --dry-run",
             "frazil merge weather fix",
-            "frazil tree weather",
+            "frazil log weather --graph",
             "frazil revert weather main~1 --dry-run",
         ),
     ),
     Part(
-        "What is dangerous asks",
-        "At a terminal it is a question; elsewhere `--yes` has to be there.",
+        "Confirmation",
+        "Commands that remove history ask first; where there is no terminal, pass `--yes`.",
         (
             "frazil reset weather v1",
             "frazil reset weather main~1 --dry-run",
@@ -85,26 +87,39 @@ STORY: tuple[Part, ...] = (
     ),
     Part(
         "For programs",
-        "`--json` is everywhere, and the [exit code](#exit-codes) says how it went.",
-        ("frazil branch list weather --json", "frazil ls weather --json"),
+        "Every command has `--json`, for errors too, and an [exit code](#exit-codes).",
+        (
+            "frazil branch list weather --json",
+            "frazil ls weather --json",
+            "frazil log weather --branch mian --json",
+        ),
+    ),
+    Part(
+        "Named repositories",
+        "`repo add` gives a location a name; the default one need not be named at all.",
+        (
+            "frazil repo add here weather --default",
+            "frazil status here",
+            "frazil branch list",
+        ),
     ),
     Part(
         "Settings",
-        "Configuration that a repository stores for everyone who opens it.",
+        "A repository stores its configuration for everyone who opens it.",
         (
             "frazil config get weather inline_chunk_threshold_bytes",
             "frazil config set weather inline_chunk_threshold_bytes 64",
             "frazil metadata set weather owner 'the weather office'",
             "frazil flags list weather",
-            "frazil status weather --set read-only --reason 'moving house'",
+            "frazil status weather --set read-only --reason 'moving to a bucket'",
             "frazil branch create weather late",
             "frazil status weather --set online",
         ),
     ),
     Part(
-        "Upkeep",
-        "Bytes that are stored, by branch and array; old history; unreachable objects; damage."
-        " More in [maintenance.md](maintenance.md) and [verify.md](verify.md).",
+        "Maintenance",
+        "Measure storage by branch and array, expire old history, delete unreachable objects, find"
+        " damage. More in [maintenance.md](maintenance.md) and [verify.md](verify.md).",
         (
             "frazil stats weather",
             "frazil expire weather --older-than 90d --dry-run",
@@ -115,7 +130,7 @@ STORY: tuple[Part, ...] = (
     ),
     Part(
         "Copies",
-        "A clone has all of the history; a second run brings only what is new. A bundle is one"
+        "A clone has the whole history; a second run copies only what is new. A bundle is a single"
         " file. More in [migration.md](migration.md).",
         (
             "frazil clone weather copy",
@@ -132,26 +147,27 @@ STORY: tuple[Part, ...] = (
     ),
     Part(
         "SQL",
-        "The repository is a table: a row for each value, a column for each dimension and array."
-        " `--explain` says how many chunks a query would read, and reads none.",
+        "The repository is a table, with a row for each value and a column for each dimension and"
+        " array. `--explain` shows how many chunks a query would read.",
         ('frazil sql weather "SELECT max(t2m) FROM repo WHERE day >= 1" --explain',),
         spark=True,
     ),
     Part(
         "",
-        "An embedded Spark plans and runs it. Without a query there is a prompt, or"
-        " statements are read from standard input; groups are tables of their own.",
+        "An embedded Spark runs it. Without a query, `sql` shows a prompt, or reads statements from"
+        " standard input. Groups are tables of their own.",
         ('frazil sql weather "SELECT place, max(t2m) AS t FROM repo GROUP BY place ORDER BY t"',),
         spark=True,
     ),
     Part(
         "When it goes wrong",
-        "One line says what is wrong, another perhaps what to do. `--debug` shows the whole trace,"
-        " and may stand anywhere.",
+        "One line says what is wrong, and a second one, if there is one, what to do. `--debug`"
+        " shows the full traceback.",
         (
             "frazil log wether",
             "frazil cat weather /t2m --isel plaec=0",
-            "frazil diff weather v1 main",
+            "frazil head weather /t2n",
+            "frazil show weather mian",
             "frazil lgo weather",
         ),
     ),

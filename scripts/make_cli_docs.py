@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from frazil.cli.commands import COMMANDS
+from frazil.cli.commands import COMMANDS, GROUPS
 from frazil.cli.failure import EXIT_CODES
 from scripts.cli_story import FILES, STORY, Part
 
@@ -23,25 +23,31 @@ HEAD = """\
 
 `frazil` is installed with the package. This page is a transcript: `make cli-docs` runs the commands in an empty folder and writes down what they print, and a test runs them again.
 
-REPO is a folder or a URL everywhere: `s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, `https://host/path`. COMMIT is a branch, a tag, the id of a snapshot (`branch:NAME` or `tag:NAME` where both have the name), or any of these with
-`~1`. `frazil COMMAND --help` has the options and examples; `eval "$(frazil completion bash)"` makes the shell complete them (zsh and fish likewise).
+REPO is a folder, a URL (`s3://bucket/prefix`, `gs://bucket/prefix`, `az://container/prefix`, `https://host/path`), or a name that `frazil repo add` gave it; without REPO, commands use the repository chosen by `frazil repo default`, and `@` stands for it where other
+arguments follow. COMMIT is a branch, a tag, a snapshot id or its first letters (at least four), or any of these with `~1`; `branch:NAME` and `tag:NAME` tell a branch and a tag of one name apart. `frazil COMMAND -h` shows options and examples.
+
+On a terminal, output is in colour (unless `NO_COLOR` is set), and `log`, `diff` and `tree` use `$FRAZIL_PAGER`, `$PAGER` or `less` when it is longer than the screen. `eval "$(frazil completion bash)"` makes the shell complete commands, options, names of
+repositories, branches, tags and paths (zsh and fish likewise).
 
 ## Commands
-| command | |
-|---|---|
 {commands}
 
 ## Buckets
-Credentials come from the environment, as with the tools of the stores themselves ([object-stores.md](object-stores.md)), or from a file; on the command line they are refused, since other users can see it.
+Credentials come from the environment, as with the stores' own tools ([object-stores.md](object-stores.md)), or from a file. They are refused on the command line, where other users could see them.
 
 | option | |
 |---|---|
 | `--region`, `--endpoint-url`, `--anonymous` | the most common settings |
 | `--storage-option NAME=VALUE` | any parameter of `frazil.s3_storage`, `gcs_storage`, `azure_storage` that is no secret; may be repeated |
 | `--storage-file FILE` | the same as a JSON object, secrets included: `{{"access_key_id": "...", "secret_access_key": "..."}}` |
-| `--target-option NAME=VALUE` | of `clone` and `migrate`: how TARGET is reached, if not in the same way |
+| `--target-option NAME=VALUE` | `clone` and `migrate`: the same for TARGET, if different |
 
-`frazil doctor REPO` tells whether a place can be reached, and what is missing on this machine: Java, Spark, packages.
+`frazil repo add era5 s3://bucket/era5 --region eu-west-1` remembers a location with its options, but no secrets. `frazil doctor REPO` checks whether a location can be reached, and what is missing on this machine: Java, Spark, packages.
+
+## With and without Spark
+`ingest` and `export` (Zarr, NetCDF) run in the command's own process up to 256 MiB and 200 files (8 if they are remote), and on an embedded Spark beyond that: the plan, the chunks and the commit are the same. `--spark` and `--no-spark` choose. Rows (Parquet, SQL) and the pipelines always use Spark.
+
+Ctrl-C exits with code 130. An interrupted ingest commits nothing; running the same command again reuses the chunks that were written. With `--json`, errors are JSON, too: `{{"error": {{"kind": ..., "message": ..., "hint": ...}}, "exit_code": 1}}` on standard error.
 
 ## Exit codes
 | code | |
@@ -60,7 +66,8 @@ def installed(folder: Path) -> Run:
         done = subprocess.run(
             ["sh", "-c", line],  # noqa: S607 -- any shell
             cwd=folder,
-            env=os.environ | {"PATH": search},
+            env=os.environ
+            | {"PATH": search, "FRAZIL_REPOSITORIES": str(folder / ".repositories.json")},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -93,7 +100,7 @@ def render(run: Run, parts: Iterable[Part] = STORY) -> str:
 _CHANGING = (
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{20}\b"), "ID"),
     (re.compile(r"\b[0-9A-HJKMNP-TV-Z]{13}\b"), "NODE"),
-    (re.compile(r"(?<=[●│┼╯─ ] )[0-9A-HJKMNP-TV-Z]{8}\b"), "ID8"),
+    (re.compile(r"(?<=[●│┼╯╮─ ] )[0-9A-HJKMNP-TV-Z]{8}\b"), "ID8"),
     (re.compile(r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(:\d\d(\.\d+)?)?(\+00:00|Z)?"), "TIME"),
     (re.compile(r"\b\d+(\.\d+)? (B|KiB|MiB|MB|s|ms)\b"), "SIZE"),
     (re.compile(r"repo\.\d+\.\w+"), "BACKUP"),
@@ -110,7 +117,11 @@ def normalised(page: str) -> str:
 
 def head() -> str:
     return HEAD.format(
-        commands="\n".join(f"| `{name}` | {each.summary} |" for name, each in COMMANDS.items()),
+        commands="\n\n".join(
+            f"| {title} | |\n|---|---|\n"
+            + "\n".join(f"| `{name}` | {COMMANDS[name].summary} |" for name in names)
+            for title, names in GROUPS.items()
+        ),
         codes="\n".join(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()),
     )
 

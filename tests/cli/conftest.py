@@ -43,6 +43,13 @@ def make_example(path: Path) -> Example:
     return Example(path, tuple(ids))
 
 
+@pytest.fixture(autouse=True)
+def no_names(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names that the user of this machine gave to repositories do not matter."""
+    nowhere = tmp_path_factory.getbasetemp() / "no-repositories.json"
+    monkeypatch.setenv("FRAZIL_REPOSITORIES", str(nowhere))
+
+
 @pytest.fixture(scope="session")
 def example(tmp_path_factory: pytest.TempPathFactory) -> Example:
     """Not to be changed."""

@@ -37,14 +37,14 @@ def test_history_is_expired_and_its_files_collected(own_example: Example) -> Non
     repo, (_, first, _) = own_example.path, own_example.ids()
     arguments = ("--older-than", soon(), "--delete-branches", "--delete-tags")
     foreseen = succeeds("expire", repo, *arguments, "--dry-run").lines
-    assert foreseen[0] == "1 snapshots would be expired"
+    assert foreseen[0] == "1 snapshot would be expired"
     assert foreseen[2].split()[0] == first
-    assert "add --yes" in frazil("expire", repo, *arguments).err
+    assert "pass --yes" in frazil("expire", repo, *arguments).err
     assert succeeds("expire", repo, *arguments, "--yes", "--json").json["expired"] == [first]
     collecting = ("gc", repo, "--older-than", soon(), "--safety-age", "0")
     planned = succeeds(*collecting, "--dry-run", "--json").json
     assert planned["snapshots_deleted"] == 1
-    assert "add --yes" in frazil(*collecting).err
+    assert "pass --yes" in frazil(*collecting).err
     done = succeeds(*collecting, "--yes", "--json").json
     assert {**done, "dry_run": True} == planned
     assert "0 snapshots" in succeeds(*collecting, "--dry-run").out

@@ -108,7 +108,7 @@ def test_conflicts_are_listed_and_nothing_changes(parted: Example) -> None:
     assert tip(parted.path) == before
 
 
-@pytest.mark.parametrize(("choice", "expected"), [("ours", b"other"), ("theirs", b"mine!")])
+@pytest.mark.parametrize(("choice", "expected"), [("ours", b"mine!"), ("theirs", b"other")])
 def test_conflicts_are_solved_as_told(parted: Example, choice: str, expected: bytes) -> None:
     write_chunk(parted.path)
     answer = succeeds("merge", parted.path, "old", "--on-chunk-conflict", choice)
@@ -179,7 +179,7 @@ def test_at_a_terminal_it_is_asked(own_example: Example, reply: bytes, code: int
         os.close(ours)
         os.close(theirs)
     assert done.returncode == code
-    assert b"Take 1 commit off branch main?" in done.stderr
+    assert b"This will remove 1 commit from main. Continue?" in done.stderr
     assert tip(own_example.path) == own_example.ids()[1 if code == 0 else 2]
 
 

@@ -14,8 +14,8 @@ from frazil.cli.main import app
 from tests.cli.running import Answer, frazil, installed
 
 # Print nothing but JSON, or text for a shell.
-WITHOUT_JSON = {"dump", "completion"}
-WITHOUT_PLACE = {"completion", "spark jar", "spark conf"}
+WITHOUT_JSON = {"dump", "completion", "help"}
+WITHOUT_PLACE = {"completion", "help", "spark jar", "spark conf"}
 # What goes wrong with them: with the others, that there is no repository.
 BAD: dict[str, str] = {
     "init": "init file",
@@ -29,6 +29,11 @@ BAD: dict[str, str] = {
     "spark jar": "spark jar --spark-home nowhere",
     "spark conf": "spark conf --spark-home nowhere",
     "squash": "squash nowhere main -m all --yes",
+    "repo list": "repo list --nonsense",
+    "repo add": "repo add no/name weather",
+    "repo remove": "repo remove weather",
+    "repo default": "repo default weather",
+    "help": "help nonsense",
 }
 
 

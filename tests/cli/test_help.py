@@ -6,6 +6,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 
 import pytest
 
+from frazil.cli.commands import GROUPS
 from tests.cli.running import COMMAND, fails, frazil, succeeds
 
 COMMANDS = ["init", "ingest", "import-kerchunk", "sql", "log", "ls", "diff", "ops", "dump"]
@@ -14,14 +15,27 @@ COMMANDS += ["branch", "tag", "revert", "cherry-pick", "merge", "squash", "reset
 COMMANDS += ["rewrite-manifests", "pack", "unpack", "purge"]
 COMMANDS += ["verify", "stats", "expire", "gc"]
 COMMANDS += ["status", "tree", "head", "cat", "read", "write", "show", "serve", "doctor", "spark"]
-COMMANDS += ["completion", "config", "metadata", "flags"]
+COMMANDS += ["completion", "config", "metadata", "flags", "repo", "help"]
 HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 
 
 def test_help_lists_every_command() -> None:
-    commands = succeeds("--help").out.partition("Commands:")[2]
-    listed = re.findall(r"^  ([\w-]+)  +\S", commands, re.MULTILINE)
+    listed = re.findall(r"^  ([a-z][\w-]*)  +\S", succeeds("--help").out, re.MULTILINE)
     assert sorted(listed) == sorted(COMMANDS)
+    assert sorted(name for names in GROUPS.values() for name in names) == sorted(COMMANDS)
+
+
+@pytest.mark.parametrize("line", [["-h"], ["help"], ["--help"]])
+def test_help_is_found_by_any_name(line: list[str]) -> None:
+    assert succeeds(*line).out == succeeds("--help").out
+    of_log = ["help", "log"] if line == ["help"] else ["log", *line]
+    assert succeeds(*of_log).out == succeeds("log", "--help").out
+
+
+def test_help_explains_topics() -> None:
+    assert "--endpoint-url" in succeeds("help", "storage").out
+    assert "130  interrupted" in succeeds("help", "exit-codes").out
+    assert "the topics are" in fails("help", "weather", code=2)[0]
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -63,9 +77,9 @@ def test_help_is_quick() -> None:
 
 
 def test_wrong_usage_is_code_2_and_says_what_is_missing() -> None:
-    assert fails("log", code=2) == [
-        "error: Missing argument 'REPO'.",
-        "hint: `frazil log --help` shows how",
+    assert fails("head", "repo", code=2) == [
+        "error: Missing argument 'PATH'.",
+        "hint: `frazil head --help` shows how",
     ]
 
 

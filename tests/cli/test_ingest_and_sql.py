@@ -93,7 +93,7 @@ def test_ingest_takes_no_secrets_from_the_command_line(empty: Path, given: str) 
 
 
 def test_ingest_either_appends_or_replaces(empty: Path, files: list[Path]) -> None:
-    answer = frazil("ingest", files[0], empty, "--append", "--region")
+    answer = frazil("ingest", files[0], empty, "--append", "--replace")
     assert answer.code == 2
     assert "exclude each other" in answer.err
 

@@ -6,6 +6,7 @@ import pytest
 
 import frazil as frazil_api
 from frazil.api import Repository
+from tests.cli.conftest import Example
 from tests.cli.running import fails, frazil, succeeds
 from tests.conformance.generations import put, repository_files
 from tests.unit.maintenance.moved import commit, made, seen
@@ -72,7 +73,7 @@ def test_a_repository_is_migrated_and_the_migration_confirmed(tmp_path: Path) ->
     assert frazil("migrate", path, "--confirm").code == 2
     assert "removed: 5 files of V1" in succeeds("migrate", path, "--confirm", "--yes").out
     assert succeeds("migrate", path, "--confirm").lines == ["nothing to confirm"]
-    assert "already" in fails("migrate", path, "--yes")[0]
+    assert "already" in succeeds("migrate", path, "--yes").out
 
 
 def test_an_alpha_is_migrated_to_another_place(tmp_path: Path) -> None:
@@ -83,3 +84,11 @@ def test_an_alpha_is_migrated_to_another_place(tmp_path: Path) -> None:
     assert int(opened(tmp_path / "one").spec_version) == 1
     assert opened(tmp_path / "new").list_branches() == {"main", "dev"}
     assert frazil("migrate", root, tmp_path / "new", "--confirm").code == 2
+
+
+def test_migrate_has_nothing_to_do_for_what_is_current(own_example: Example) -> None:
+    repo = own_example.path
+    said = succeeds("migrate", repo).out
+    assert said == f"nothing to do: {repo} is a version 2 repository already\n"
+    assert succeeds("migrate", repo, "--json").json == {"migrated": False, "spec_version": 2}
+    assert "version 2" in succeeds("migrate", repo, "--dry-run").out

@@ -30,7 +30,7 @@ def test_dry_runs_show_the_plan_and_do_nothing(repo: Path, tmp_path: Path) -> No
     before = succeeds("log", repo, "--json").json
     options = ("--chunks", "time=15", "--shards", "time=30", "--dry-run")
     header, row = succeeds("rechunk", repo, *options).lines
-    assert header.split() == ["array", "shape", "chunks", "shards", "codecs", "MB", "tasks"]
+    assert header.split() == ["array", "shape", "chunks", "shards", "codecs", "size", "tasks"]
     assert row.split()[:4] == ["/a/x", "30", "x", "20"]
     (array,) = succeeds("rechunk", repo, *options, "--json").json["arrays"]
     assert (array["chunks"], array["shards"]) == ([15, 10], [30, 10])

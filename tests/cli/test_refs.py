@@ -29,7 +29,7 @@ def test_a_tag_comes_and_goes_and_its_name_is_spent(own_example: Example) -> Non
     succeeds("tag", "create", repo, "v2", "--at", "main~1")
     assert succeeds("tag", "list", repo, "--json").json["v2"] == own_example.ids()[1]
     assert "immutable" in fails("tag", "create", repo, "v2")[0]
-    assert "add --yes" in fails("tag", "delete", repo, "v2", code=2)[0]
+    assert "pass --yes" in fails("tag", "delete", repo, "v2", code=2)[0]
     succeeds("tag", "delete", repo, "v2", "--yes")
     assert "reuse" in fails("tag", "create", repo, "v2")[0]
 
@@ -38,7 +38,10 @@ def test_a_branch_that_alone_leads_to_commits_is_not_deleted_unasked(own_example
     repo = own_example.path
     succeeds("branch", "create", repo, "dev")
     succeeds("reset", repo, "v1", "--yes")  # now only dev leads to the last commit
-    assert "the only way to 1 commit" in fails("branch", "delete", repo, "dev", code=2)[0]
+    error = fails("branch", "delete", repo, "dev", code=2)[0]
+    assert (
+        "this would delete dev, the only branch with 1 commit. Not a terminal; pass --yes" in error
+    )
     left = succeeds("branch", "delete", repo, "dev", "--yes", "--json").json["left"]
     assert left == [own_example.ids()[2]]
 

@@ -62,7 +62,7 @@ def test_chunks_are_packed_and_unpacked(repo: Path) -> None:
     lines = succeeds("unpack", repo, "-m", "apart").lines
     tip = opened(repo).lookup_branch("main")
     assert lines == [
-        "20 chunks (20.0 KiB) are unpacked: 2 packs",
+        "20 chunks (20.0 KiB) unpacked: 2 packs",
         f"branch main is now at new snapshot {tip}",
     ]
     assert succeeds("log", repo, "-n", 1, "--json").json[0]["message"] == "apart"
@@ -88,12 +88,12 @@ def test_an_array_that_is_not_there_is_an_error(repo: Path) -> None:
 
 def test_manifests_are_rewritten(repo: Path) -> None:
     planned = succeeds("rewrite-manifests", repo, "--split", "time=5", "--dry-run").lines
-    assert planned == ["1 manifests of 1 arrays would be rewritten"]
+    assert planned == ["1 manifest of 1 array would be rewritten"]
     done = succeeds("rewrite-manifests", repo, "--split", "time=5", "--json").json
     assert (done["manifests_before"], done["manifests"], done["references"]) == (1, 4, 20)
     lines = succeeds("rewrite-manifests", repo, "--split", "0=10", "--amend").lines
     assert lines[0] == f"branch main is now at new snapshot {opened(repo).lookup_branch('main')}"
-    assert lines[1].startswith("20 references of 1 arrays: 4 manifests (")
+    assert lines[1].startswith("20 references of 1 array: 4 manifests (")
     log = succeeds("log", repo, "--json").json
     assert [each["message"] for each in log][:2] == ["Rewrite manifests", "the secret one"]
 
@@ -112,8 +112,8 @@ def test_a_path_is_purged_if_that_is_wanted(repo: Path) -> None:
     assert set(contents_of(opened(repo))) == {"/g", "/g/a"}
     lines = succeeds("purge", repo, "/g/a", "--yes").lines
     assert lines[:3] == [
-        "1 nodes were taken out of 1 snapshots",
-        "1 manifests and 20 chunk objects (20.0 KiB) are deleted",
+        "1 node removed from 1 snapshot",
+        "1 manifest and 20 chunk objects (20.0 KiB) deleted",
         f"branch main is now at new snapshot {opened(repo).lookup_branch('main')}",
     ]
     assert set(contents_of(opened(repo))) == {"/g"}

@@ -1,6 +1,9 @@
 """`frazil status`, `config`, `metadata`, `flags`, `show`, `log --graph`: what a repository is."""
 
+import re
 from pathlib import Path
+
+import numpy as np
 
 import frazil as frazil_api
 from tests.cli.conftest import Example
@@ -41,7 +44,10 @@ def test_a_setting_that_is_none_or_cannot_be(own_example: Example) -> None:
     assert "did you mean 'compression.level'" in fails("config", "get", repo, "compresion.level")[0]
     assert "has parts" in fails("config", "get", repo, "compression")[0]
     assert "whole number" in fails("config", "set", repo, "compression.level", "much")[0]
-    assert "not from 0 to 255" in fails("config", "set", repo, "compression.level", 300)[0]
+    for level in (0, 23, 99, 300):
+        error = fails("config", "set", repo, "compression.level", level)[0]
+        assert error == f"error: compression.level cannot be {level}: it is from 1 to 22"
+    assert "at least 1" in fails("config", "set", repo, "max_concurrent_requests", 0)[0]
     assert opened(repo).config.compression is None
 
 
@@ -102,14 +108,51 @@ def test_a_commit_is_shown_with_its_changes(example: Example) -> None:
     assert "none: the first one" in succeeds("show", example.path, "main~2").out
 
 
-def test_history_is_drawn(example: Example) -> None:
-    assert succeeds("log", example.path, "--graph").lines == [
-        f"● {example.ids()[2][:8]} (main) second day",
+def test_history_is_drawn(own_example: Example) -> None:
+    repo, ids = own_example.path, own_example.ids()
+
+    def drawn(*options: object) -> list[str]:
+        lines = succeeds("log", repo, "--graph", *options).lines
+        return [re.sub(r" \d{4}-\d\d-\d\d \d\d:\d\d", " DATE", line) for line in lines]
+
+    assert drawn() == [
+        f"● {ids[2][:8]} DATE (main) second day",
         "│",
-        f"● {example.ids()[1][:8]} (old, v1) first [day]",
+        f"● {ids[1][:8]} DATE (old, v1) first [day]",
         "│",
-        f"● {example.ids()[0][:8]} Repository initialized",
+        f"● {ids[0][:8]} DATE Repository initialized",
     ]
-    assert len(succeeds("log", example.path, "--graph", "-n", 1).lines) == 1
-    drawn = succeeds("log", example.path, "--graph", "--json").json
-    assert [commit["id"] for commit in drawn["commits"]] == example.ids()[::-1]
+    assert len(drawn("-n", 1)) == 1
+    found = succeeds("log", repo, "--graph", "--json").json
+    assert [commit["id"] for commit in found["commits"]] == ids[::-1]
+    np.save(repo.parent / "a.npy", np.arange(3))
+    succeeds("write", repo, "/a", repo.parent / "a.npy", "--branch", "old", "-m", "an array")
+    succeeds("merge", repo, "old")
+    succeeds("branch", "delete", repo, "old", "--yes")
+    lines = [re.sub(r"\b[0-9A-Z]{8}\b", "ID", line) for line in drawn()]
+    assert lines == [
+        "●─╮ ID DATE (main) Merge branch 'old' into 'main'",
+        "│ │",
+        "│ ● ID DATE an array",
+        "│ │",
+        "● │ ID DATE second day",
+        "│ │",
+        "●─╯ ID DATE (v1) first [day]",
+        "│",
+        "●   ID DATE Repository initialized",
+    ]
+
+
+def test_log_names_branches_and_tags(example: Example) -> None:
+    rows = succeeds("log", example.path).lines[1:]
+    assert [row.split("  ")[-1] for row in rows] == [
+        "(main) second day",
+        "(old, v1) first [day]",
+        "Repository initialized",
+    ]
+    told = succeeds("log", example.path, "--json").json
+    assert [(each["branches"], each["tags"]) for each in told] == [
+        (["main"], []),
+        (["old"], ["v1"]),
+        ([], []),
+    ]

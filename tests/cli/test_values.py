@@ -28,9 +28,14 @@ def make_weather(path: Path) -> None:
     lat[:] = LATS
     t2m = group.create_array(
         "t2m", shape=(48, 4), chunks=(24, 4), dtype="f4", dimension_names=["time", "lat"],
-        attributes={"units": "K"},
+        attributes={"units": "K", "standard_name": "air_temperature"},
     )  # fmt: skip
     t2m[:] = T2M
+    rain = group.create_array(
+        "rain", shape=(2, 48, 4), chunks=(1, 24, 4), dtype="f4",
+        dimension_names=["level", "time", "lat"], attributes={"missing_value": -1e34},
+    )  # fmt: skip
+    rain[:] = np.where(np.arange(384).reshape(2, 48, 4) % 5 == 1, -1e34, 0.5)
     session.commit("two days")
 
 
@@ -54,10 +59,15 @@ def numbers(lines: list[str]) -> list[list[float]]:
 
 def test_head_says_what_an_array_is_and_how_it_begins(weather: Path) -> None:
     lines = succeeds("head", weather, "model/t2m", "-n", 2).lines
-    assert lines[0] == "array       /model/t2m  (time: 48, lat: 4) float32"
+    assert lines[0] == "array            /model/t2m  (time: 48, lat: 4) float32, 768 B"
     assert "stored: 2 inline" in lines[1]
-    assert '  units     "K"' in lines
-    np.testing.assert_allclose(numbers(lines[-2:]), T2M[:2, :2])
+    assert '  units          "K"' in lines
+    assert '  standard_name  "air_temperature"' in lines
+    assert lines[-3:] == [
+        "time \\ lat            10.0   20.0",
+        "2024-01-01T00:00:00  280.0  280.1",
+        "2024-01-01T01:00:00  280.4  280.5",
+    ]
     facts = succeeds("head", weather, "model/t2m", "--json").json
     assert (facts["shape"], facts["chunks"], facts["codecs"]) == (
         [48, 4],
@@ -67,19 +77,54 @@ def test_head_says_what_an_array_is_and_how_it_begins(weather: Path) -> None:
 
 
 def test_cat_by_position_and_by_label(weather: Path) -> None:
-    lines = succeeds("cat", weather, "model/t2m", "--isel", "time=1:3").lines
+    lines = succeeds("cat", weather, "model/t2m", "--isel", "time=1:3", "--plain").lines
     np.testing.assert_allclose(numbers(lines), T2M[1:3])
     by_label = ("--sel", "time=2024-01-02..2024-01-02T01", "--sel", "lat=20")
     found = succeeds("cat", weather, "model/t2m", *by_label, "--json").json
     assert found["coords"]["lat"] == [20.0]
     assert found["coords"]["time"] == ["2024-01-02T00:00:00", "2024-01-02T01:00:00"]
     np.testing.assert_allclose(found["values"], T2M[24:26, 1:2])
-    picked = succeeds("cat", weather, "model/t2m", "--isel", "time=0,-1", "--sel", "lat=40").lines
+    chosen = ("--isel", "time=0,-1", "--sel", "lat=40")
+    picked = succeeds("cat", weather, "model/t2m", *chosen, "--plain").lines
     np.testing.assert_allclose(numbers(picked), [T2M[[0, -1], 3]])
 
 
+def test_cat_and_head_show_coordinates_and_nan_for_what_is_missing(weather: Path) -> None:
+    part = ("--isel", "time=0:2", "--isel", "lat=0:2")
+    assert succeeds("cat", weather, "model/rain", *part).lines == [
+        "# level = 0",
+        "time \\ lat           10.0  20.0",
+        "2024-01-01T00:00:00   0.5   nan",
+        "2024-01-01T01:00:00   0.5   0.5",
+        "",
+        "# level = 1",
+        "time \\ lat           10.0  20.0",
+        "2024-01-01T00:00:00   0.5   0.5",
+        "2024-01-01T01:00:00   nan   0.5",
+    ]
+    assert "nan" in succeeds("head", weather, "model/rain", "-n", 2).lines[-2]
+    assert succeeds("cat", weather, "model/t2m", "--isel", "time=0:2", "--sel", "lat=20").lines == [
+        "# lat = 20.0",
+        "time                   t2m",
+        "2024-01-01T00:00:00  280.1",
+        "2024-01-01T01:00:00  280.5",
+    ]
+    one = succeeds("cat", weather, "model/t2m", "--isel", "time=0", "--isel", "lat=0").lines
+    assert one == ["# time = 2024-01-01T00:00:00, lat = 10.0", "280.0"]
+
+
+def test_cat_prints_no_more_than_a_screen_can_hold(
+    weather: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("frazil.cli.values.MOST_VALUES", 100)
+    error = fails("cat", weather, "model/t2m")[0]
+    assert "that would print 192 values" in error
+    assert len(succeeds("cat", weather, "model/t2m", "--all").lines) == 49
+    assert len(succeeds("cat", weather, "model/t2m", "--plain").lines) == 48
+
+
 def test_a_year_is_a_time_where_the_coordinate_is_one(weather: Path) -> None:
-    assert len(succeeds("cat", weather, "model/t2m", "--sel", "time=2024").lines) == 48
+    assert len(succeeds("cat", weather, "model/t2m", "--sel", "time=2024").lines) == 49
     assert "no value '2030'" in fails("cat", weather, "model/t2m", "--sel", "time=2030")[0]
 
 
@@ -122,7 +167,7 @@ def test_what_was_read_can_be_written(own: Path, tmp_path: Path) -> None:
     succeeds(*new, "--overwrite")
     more = succeeds("write", own, "copy/of/t2m", file, "--append", "time", "--json").json
     assert more["shape"] == [96, 4]
-    last = succeeds("cat", own, "copy/of/t2m", "--isel", "time=-1").lines
+    last = succeeds("cat", own, "copy/of/t2m", "--isel", "time=-1", "--plain").lines
     np.testing.assert_allclose(numbers(last), T2M[-1:])
 
 

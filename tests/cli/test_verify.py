@@ -66,7 +66,7 @@ def test_a_repair_is_shown_first_and_asked_for(repo: Path) -> None:
     assert info.read_bytes() == damaged
     refused = run("verify", repo, "--repair")
     assert refused.code == 2
-    assert "add --yes" in refused.err
+    assert "pass --yes" in refused.err
     answer = succeeds("verify", repo, "--repair", "--yes", "--json").json
     assert answer["ok"] is True
     assert (repo / answer["kept"][0]).read_bytes() == damaged

@@ -22,15 +22,17 @@ def weather(tmp_path: Path, files: list[Path]) -> Path:
     """A repository with one day in it."""
     repo = tmp_path / "weather"
     succeeds("init", repo)
-    said = succeeds("ingest", files[0], repo, "--concat-dim", "time", "--chunks", "time=12,lat=2")
-    assert "to main: 1 files" in said.out
+    options = ("--concat-dim", "time", "--chunks", "time=12,lat=2", "--spark")
+    said = succeeds("ingest", files[0], repo, *options)
+    assert "to main: 1 file," in said.out
     return repo
 
 
 def test_append_makes_the_arrays_longer(weather: Path, files: list[Path]) -> None:
     succeeds("branch", "create", weather, "longer")
     options = ("--concat-dim", "time", "--append", "--branch", "longer", "--idempotency-key", "k")
-    assert "to longer: 1 files" in succeeds("ingest", files[1], weather, *options).out
+    options += ("--spark",)
+    assert "to longer: 1 file," in succeeds("ingest", files[1], weather, *options).out
     again = succeeds("ingest", files[1], weather, *options).out
     assert again.startswith("nothing to do: ")
     (t2m,) = succeeds("ls", weather, "t2m", "--branch", "longer", "--json").json
@@ -66,7 +68,7 @@ def test_virtual_ingest_skips_what_is_damaged_and_says_so(
     frazil.Repository.create(storage, config).save_config()
     bad = tmp_path / "bad.nc"
     bad.write_bytes(b"rubbish")
-    options = ("--combine", "coords", "--virtual", "--on-error", "skip", "--json")
+    options = ("--combine", "coords", "--virtual", "--on-error", "skip", "--json", "--spark")
 
     said = succeeds("ingest", *files, bad, tmp_path / "virtual", *options).json
 

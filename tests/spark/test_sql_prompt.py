@@ -15,6 +15,7 @@ from frazil.cli.views.query_view import Queries, run_prompt
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 type Typing = Callable[..., tuple[list[str], list[str]]]
+CONTROL_C = "\x03"
 COLUMNS = ["time,bigint,", "t2m,double,"]
 
 
@@ -45,6 +46,8 @@ def typed(
             line = next(waiting, None)
             if line is None:
                 raise EOFError
+            if line == CONTROL_C:
+                raise KeyboardInterrupt
             return line
 
         monkeypatch.setattr(builtins, "input", read_line)
@@ -131,3 +134,27 @@ def test_old_versions_and_views_at_the_prompt(typed: Typing, weather: Path) -> N
     assert "n" in shown
     assert shown[shown.index("n") + 1] == "1"
     assert ["TABLE_OR_VIEW_NOT_FOUND" in line for line in wrong[:1]] == [True]
+
+
+def test_control_c_drops_the_lines_before_it(typed: Typing) -> None:
+    shown, wrong = typed("SELECT foo", CONTROL_C, "SELECT count(*) AS n FROM repo;")
+    assert shown == ["n", "4"]
+    assert [line for line in wrong if line] == []
+
+
+def test_times_beyond_those_of_python_are_shown(typed: Typing) -> None:
+    shown, wrong = typed(
+        "SELECT timestamp_seconds(-62167219200) AS a, timestamp_seconds(-62135596801) AS a,"
+        " date '-0044-03-15' AS d, timestamp_ntz '2024-01-01 12:00:00.5' AS b,"
+        " timestamp '12024-01-01 00:00:00' AS c, CAST(NULL AS timestamp) AS e;",
+    )
+    assert wrong == []
+    assert shown[0] == "a,a,d,b,c,e"
+    assert shown[1].split(",") == [
+        "0000-01-01T00:00:00",
+        "0000-12-31T23:59:59",
+        "-0044-03-15",
+        "2024-01-01T12:00:00.5",
+        "+12024-01-01T00:00:00",
+        "",
+    ]

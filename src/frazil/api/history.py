@@ -1,11 +1,13 @@
 """History of a repository: lists, pictures and contents of files; revert, merge, squash."""
 
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any
 
 from frazil.api.conflicts import ConflictSolver, policy_of
+from frazil.api.display import SHOWN_ENTRIES, entries_view
 from frazil.api.values import Diff, SnapshotInfo
 from frazil.describe.graph import Graph, svg_of, text_of
 from frazil.engine.history.history_editing import Edit, Edited
@@ -16,6 +18,8 @@ from frazil.engine.refs.ancestry import SnapshotBlock
 from frazil.engine.refs.version import Version, resolve
 from frazil.engine.repository import Repository
 from frazil.errors import Conflict
+from frazil.format.records import View, html_of
+from frazil.format.records import text_of as record_text
 from frazil.ids import SnapshotId
 from frazil.zarrstore.store import AsyncCloseableIterator
 
@@ -25,9 +29,27 @@ from frazil.zarrstore.store import AsyncCloseableIterator
 def snapshot_infos(
     blocks: Iterable[tuple[SnapshotBlock, int]],
 ) -> AsyncCloseableIterator[SnapshotInfo]:
-    return AsyncCloseableIterator(
-        map(SnapshotInfo, repeat(block), range(size)) for block, size in blocks
-    )
+    infos = (map(SnapshotInfo, repeat(block), range(size)) for block, size in blocks)
+    return History("Ancestry", infos)
+
+
+class History[T](AsyncCloseableIterator[T]):
+    """A history, shown as its next entries, which stay to be taken."""
+
+    def __init__(self, title: str, batches: Iterable[Iterable[T]]) -> None:
+        super().__init__(batches)
+        self._title = title
+
+    def __view__(self) -> View:
+        entries = self.peek(SHOWN_ENTRIES + 1)
+        more = len(entries) > SHOWN_ENTRIES
+        return entries_view(f"frazil.{self._title}", entries[:SHOWN_ENTRIES], more=more)
+
+    def __repr__(self) -> str:
+        return record_text(self.__view__())
+
+    def _repr_html_(self) -> str:
+        return html_of(self.__view__())
 
 
 def defer[T](work: Callable[[], Iterator[T]]) -> Iterator[T]:
@@ -52,7 +74,8 @@ class AncestryGraph:
         self._plain = plain
 
     def __str__(self) -> str:
-        return text_of(self._graph, plain=self._plain)
+        # colours are for terminals: not for files, pipes and logs
+        return text_of(self._graph, plain=self._plain or not sys.stdout.isatty())
 
     def __repr__(self) -> str:
         return str(self)

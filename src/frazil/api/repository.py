@@ -11,7 +11,7 @@ from frazil.api import history, values
 from frazil.api.attribution import Attribution, with_user_agent
 from frazil.api.conflicts import ConflictSolver
 from frazil.api.display import repository_view
-from frazil.api.history import AncestryGraph, HistoryEdit, Squash
+from frazil.api.history import AncestryGraph, History, HistoryEdit, Squash
 from frazil.api.session import IcechunkStore, Session
 from frazil.api.storage import Storage, noting_location, require_prefix, store_of
 from frazil.api.updates import Update, entries
@@ -405,11 +405,11 @@ class Repository(Displayed):
 
     def ops_log(self) -> AsyncCloseableIterator[Update]:
         """Iterates over all changes of the repository, newest first, by `for` or `async for`."""
-        return AsyncCloseableIterator(map(entries, self._engine.ops_log_pages()))
+        return History("OpsLog", map(entries, self._engine.ops_log_pages()))
 
     def ops_log_async(self) -> AsyncCloseableIterator[Update]:
         """Like `ops_log`, but reads nothing before the first entry is asked for."""
-        return AsyncCloseableIterator(map(entries, history.defer(self._engine.ops_log_pages)))
+        return History("OpsLog", map(entries, history.defer(self._engine.ops_log_pages)))
 
     def diff(
         self, *, from_branch: str | None = None, from_tag: str | None = None,

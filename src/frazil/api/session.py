@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from frazil.api.conflicts import ConflictSolver, policy_of, rebasing_of
-from frazil.api.display import session_view
+from frazil.api.display import session_contents, session_view
 from frazil.api.values import Diff, SessionMode
 from frazil.engine.refs.commit_metadata import require_message
 from frazil.engine.session import fork
@@ -48,13 +48,16 @@ class Session(Displayed):
         )
 
     def __view__(self) -> View:
-        return session_view(
+        """With the tree, and with what is uncommitted."""
+        changed = not self.read_only and self.has_uncommitted_changes
+        view = session_view(
             type(self).__name__,
             read_only=self.read_only,
             snapshot_id=self.snapshot_id,
             branch=self.branch,
             has_uncommitted_changes=self.has_uncommitted_changes,
         )
+        return session_contents(view, self._engine, self.status().__view__() if changed else None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Session) and self._engine == other._engine

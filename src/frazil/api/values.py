@@ -6,6 +6,7 @@ from enum import StrEnum
 from operator import index
 from typing import Any, Literal
 
+from frazil.api.display import diff_view
 from frazil.clock import from_datetime, to_datetime
 from frazil.engine.changes import diff
 from frazil.engine.refs import repo_settings
@@ -237,8 +238,17 @@ class Diff(Displayed):
     def __repr__(self) -> str:  # the fields may have thousands of chunk indices
         return str(self)
 
-    def __str__(self) -> str:
-        sections = {
+    def __view__(self) -> View:
+        """Only what there is: a notebook need not list what did not change."""
+        sections = self._sections()
+        sections["Chunks updated"] = [
+            f"{path}: {len(chunks)} chunk{'' if len(chunks) == 1 else 's'}"
+            for path, chunks in sorted(self.updated_chunks.items())
+        ]
+        return diff_view("frazil.Diff", sections)
+
+    def _sections(self) -> dict[str, list[str]]:
+        return {
             "Groups created": sorted(self.new_groups),
             "Arrays created": sorted(self.new_arrays),
             "Group definitions updated": sorted(self.updated_groups),
@@ -248,9 +258,11 @@ class Diff(Displayed):
             "Chunks updated": _format_chunks(self.updated_chunks),
             "Nodes moved/renamed": [f"{start} -> {end}" for start, end in self.moved_nodes],
         }
+
+    def __str__(self) -> str:
         return "".join(
             f"{title}:\n" + "".join(f"    {line}\n" for line in lines) + end
-            for title, lines in sections.items()
+            for title, lines in self._sections().items()
             if lines
             # as the reference prints it, to the last line
             for end in ("" if title == "Chunks updated" else "\n",)

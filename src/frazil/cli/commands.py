@@ -25,62 +25,77 @@ class Command:
 
 
 COMMANDS: dict[str, Command] = {
-    "init": Command("settings", "init", "Make an empty repository."),
-    "status": Command("history", "status", "What a repository is; whether it takes changes."),
-    "ls": Command("contents", "ls", "List what is in a group."),
+    "init": Command("settings", "init", "Create an empty repository."),
+    "status": Command("history", "status", "Summarize a repository; make it read-only or not."),
+    "ls": Command("contents", "ls", "List a group."),
     "tree": Command("contents", "tree", "Show all groups and arrays."),
-    "head": Command("values", "head", "What an array is, and its first values."),
+    "head": Command("values", "head", "Describe an array and show its first values."),
     "cat": Command("values", "cat", "Print the values of an array."),
     "read": Command("values", "read", "Write an array, or a part of it, to a file."),
-    "write": Command("values", "write", "Make an array of a file, or extend one."),
-    "log": Command("history", "log", "Show the history of a branch, or draw that of all."),
-    "show": Command("history", "show", "Show one commit: message, metadata, changes."),
-    "diff": Command("history", "diff", "Show what changed between two commits."),
-    "sql": Command("query", "sql", "Query with Spark SQL: once, or at a prompt."),
-    "ingest": Command("ingest", "ingest", "Turn NetCDF, Zarr, GRIB, TIFF, Parquet into a commit."),
+    "write": Command("values", "write", "Create an array from a file, or extend one."),
+    "serve": Command("serve", "serve", "Explore a repository in the browser."),
+    "sql": Command("query", "sql", "Query with Spark SQL: one query, or a prompt."),
+    "ingest": Command("ingest", "ingest", "Ingest NetCDF, Zarr, GRIB, TIFF or Parquet files."),
     "import-kerchunk": Command(
-        "ingest", "import_kerchunk", "Make virtual arrays of kerchunk references."
+        "ingest", "import_kerchunk", "Create virtual arrays from kerchunk references."
     ),
-    "rechunk": Command("pipelines", "rechunk", "Write arrays with other chunks, codecs or shards."),
-    "reduce": Command("pipelines", "reduce", "Mean, sum, maximum and others over dimensions."),
+    "export": Command("copy", "export", "Export to Zarr, Parquet, NetCDF, or one bundle file."),
+    "import": Command("copy", "import_", "Import a bundle file."),
+    "clone": Command("copy", "clone", "Copy a repository, or update a copy."),
+    "rechunk": Command("pipelines", "rechunk", "Change chunks, codecs or shards of arrays."),
+    "reduce": Command("pipelines", "reduce", "Compute means, sums, extremes over dimensions."),
     "map-blocks": Command(
-        "pipelines", "map_blocks", "Apply a function of your own to blocks of arrays."
+        "pipelines", "map_blocks", "Apply your own function to blocks of arrays."
     ),
-    "export": Command("copy", "export", "To Zarr, Parquet, NetCDF, or one bundle file."),
-    "clone": Command("copy", "clone", "Copy a repository, or bring a copy up to date."),
-    "import": Command("copy", "import_", "Bring a bundle into a repository."),
-    "migrate": Command("copy", "migrate", "Bring an older repository to version 2."),
+    "log": Command("history", "log", "Show the history of a branch, or draw all of it."),
+    "show": Command("history", "show", "Show a commit: message, metadata, changes."),
+    "diff": Command("history", "diff", "Show what changed between two versions."),
     "branch": Command("refs", "branch_app", "List, create and delete branches."),
     "tag": Command("refs", "tag_app", "List, create and delete tags."),
-    "merge": Command("edit_history", "merge", "Bring what was done on one branch to another."),
-    "cherry-pick": Command(
-        "edit_history", "cherry_pick", "Do on a branch what a commit did elsewhere."
-    ),
-    "revert": Command("edit_history", "revert", "Undo what a commit did, by a new commit."),
-    "reset": Command("refs", "reset", "Put a branch at another commit."),
-    "squash": Command("edit_history", "squash", "Make a range of history one commit."),
-    "ops": Command("history", "ops", "Everything that was ever done to a repository."),
-    "stats": Command("gc", "stats", "How many bytes are stored, and for whom."),
-    "expire": Command("gc", "expire", "Take old snapshots out of history."),
-    "gc": Command("gc", "gc", "Delete files that are not reachable from a branch or tag."),
-    "verify": Command("verify", "verify", "Check every file; repair what can be."),
-    "pack": Command("rewrite", "pack", "Put small chunk objects together."),
-    "unpack": Command("rewrite", "unpack", "Give packed chunks objects of their own again."),
+    "merge": Command("edit_history", "merge", "Merge a branch into another."),
+    "cherry-pick": Command("edit_history", "cherry_pick", "Apply a commit to another branch."),
+    "revert": Command("edit_history", "revert", "Undo a commit with a new commit."),
+    "reset": Command("refs", "reset", "Move a branch to another commit."),
+    "squash": Command("edit_history", "squash", "Combine a range of commits into one."),
+    "ops": Command("history", "ops", "Show every operation on a repository."),
+    "stats": Command("gc", "stats", "Measure storage by branch, tag and array."),
+    "verify": Command("verify", "verify", "Check every file, and repair damage."),
+    "expire": Command("gc", "expire", "Remove old snapshots from history."),
+    "gc": Command("gc", "gc", "Delete files that no branch or tag needs."),
+    "pack": Command("rewrite", "pack", "Combine small chunk objects."),
+    "unpack": Command("rewrite", "unpack", "Give each packed chunk its own object again."),
     "rewrite-manifests": Command("rewrite", "rewrite_manifests", "Split manifests differently."),
-    "purge": Command("purge", "purge", "Take a path, or messages, out of all history."),
-    "config": Command(
-        "settings", "config_app", "Show and change the settings a repository stores."
-    ),
+    "purge": Command("purge", "purge", "Remove a path or messages from all of history."),
+    "migrate": Command("copy", "migrate", "Upgrade an older repository to version 2."),
+    "config": Command("settings", "config_app", "Show and change stored settings."),
     "metadata": Command("contents", "metadata_app", "Show and change a repository's metadata."),
-    "flags": Command("settings", "flags_app", "Show and switch what may be done to a repository."),
-    "serve": Command("serve", "serve", "Look at a repository in the browser."),
+    "flags": Command("settings", "flags_app", "Allow or forbid operations on a repository."),
     "dump": Command("contents", "dump", "Show any metadata file as JSON."),
-    "spark": Command("doctor", "spark_app", "Print the jar and settings for a Spark of yours."),
+    "repo": Command("settings", "repo_app", "Give repositories names, and choose a default."),
+    "spark": Command("doctor", "spark_app", "Print the jar and settings for your own Spark."),
     "doctor": Command("doctor", "doctor", "Check Java, Spark, packages and storage."),
-    "completion": Command("settings", "completion", "Print what makes a shell complete commands."),
+    "completion": Command("settings", "completion", "Print the shell's completion script."),
+    "help": Command("settings", "help_", "Explain a command or a topic, such as storage."),
 }
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Look at data": ("ls", "tree", "head", "cat", "read", "serve", "sql"),
+    "Put data in, take data out": (
+        "init", "ingest", "import-kerchunk", "write", "export", "import", "clone",
+    ),
+    "Compute": ("rechunk", "reduce", "map-blocks"),
+    "History": (
+        "log", "show", "diff", "branch", "tag", "merge", "cherry-pick", "revert", "reset",
+        "squash", "ops",
+    ),
+    "Maintenance": (
+        "status", "stats", "verify", "expire", "gc", "pack", "unpack", "rewrite-manifests",
+        "purge", "migrate",
+    ),
+    "Settings": ("config", "metadata", "flags"),
+    "Tools": ("repo", "doctor", "dump", "spark", "completion", "help"),
+}  # fmt: skip
 WITH_TARGET = {"clone", "migrate"}  # to a place that may be reached in another way
-WITHOUT_PLACE = {"completion", "spark"}
+WITHOUT_PLACE = {"completion", "spark", "help"}
 
 
 # Examples of commands, shown at the end of each command's help.
@@ -93,7 +108,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "init": ("frazil init weather", "frazil init s3://bucket/weather --region eu-west-1"),
     "status": (
         "frazil status weather",
-        "frazil status weather --set read-only --reason 'moving house'",
+        "frazil status weather --set read-only --reason 'moving to a new bucket'",
     ),
     "ls": ("frazil ls weather", "frazil ls weather /model --tag v1"),
     "tree": ("frazil tree weather", "frazil tree s3://bucket/weather --anonymous --depth 2"),
@@ -112,7 +127,7 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     ),
     "log": ("frazil log weather -n 10", "frazil log weather --graph"),
     "show": ("frazil show weather", "frazil show weather main~1 --json"),
-    "diff": ("frazil diff weather v1 main", "frazil diff weather main~1 main --json"),
+    "diff": ("frazil diff weather v1 main", "frazil diff weather fix main --values"),
     "sql": (
         'frazil sql weather "SELECT avg(t2m) FROM repo WHERE lat > 60"',
         "frazil sql weather                # a prompt: statements end with ;",
@@ -140,10 +155,10 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "migrate": ("frazil migrate weather --dry-run", "frazil migrate weather --yes"),
     # history
     "branch list": ("frazil branch list weather",),
-    "branch create": ("frazil branch create weather fix --from v1",),
+    "branch create": ("frazil branch create weather fix v1",),
     "branch delete": ("frazil branch delete weather fix",),
     "tag list": ("frazil tag list weather",),
-    "tag create": ("frazil tag create weather v1 --at main~1",),
+    "tag create": ("frazil tag create weather v1 main~1",),
     "tag delete": ("frazil tag delete weather v1 --yes",),
     "merge": ("frazil merge weather fix --into main", "frazil merge weather fix --dry-run"),
     "cherry-pick": ("frazil cherry-pick weather fix --branch main",),
@@ -173,6 +188,14 @@ EXAMPLES: dict[str, tuple[str, ...]] = {
     "flags list": ("frazil flags list weather",),
     "flags set": ("frazil flags set weather delete_tag off",),
     # tools
+    "repo list": ("frazil repo list",),
+    "repo add": (
+        "frazil repo add era5 s3://bucket/era5 --region eu-west-1",
+        "frazil repo add weather /data/weather --default",
+    ),
+    "repo remove": ("frazil repo remove era5",),
+    "repo default": ("frazil repo default weather",),
+    "help": ("frazil help storage", "frazil help ingest"),
     "serve": ("frazil serve weather", "frazil serve s3://bucket/weather --anonymous"),
     "dump": ("frazil dump weather/repo", "frazil dump s3://bucket/weather/repo --full"),
     "spark jar": ("frazil spark jar", "frazil spark jar --spark-home /opt/spark"),
@@ -259,5 +282,8 @@ class LoadingGroup(TyperGroup):
 
     @override
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, each.summary) for name, each in COMMANDS.items()])
+        """Commands by group, in columns of one width."""
+        width = max(map(len, COMMANDS))
+        for title, names in GROUPS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), COMMANDS[name].summary) for name in names])

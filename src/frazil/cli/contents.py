@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Branch, Repo, Snapshot, Tag
+from frazil.cli.options import AsJson, Branch, Repo, Snapshot, Tag, complete
 
 if TYPE_CHECKING:
     from collections.abc import Buffer
@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 def tree(
     repo: Repo,
-    path: Annotated[str, typer.Argument(help="Show only what is here and below.")] = "/",
+    path: Annotated[
+        str, typer.Argument(help="Start at this group.", autocompletion=complete("paths"))
+    ] = "/",
     *,
     depth: Annotated[
-        int | None, typer.Option("-d", "--depth", min=1, help="So many levels.")
+        int | None, typer.Option("-d", "--depth", min=1, metavar="N", help="Show N levels.")
     ] = None,
     branch: Branch = None,
     tag: Tag = None,
@@ -24,21 +26,22 @@ def tree(
     as_json: AsJson = False,
 ) -> None:
     """Show all groups and arrays of a version as a tree."""
-    from frazil.cli.output import print_json
+    from frazil.cli.output import paged, print_json
     from frazil.cli.repositories import chosen_version, open_repository
-    from frazil.cli.views.tree_view import node_as_json, nodes_below, tree_lines
+    from frazil.describe.tree import node_as_json, nodes_below, tree_lines
     from frazil.paths import NodePath
 
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
-    session = open_repository(repo).readonly_session(version)
+    repository = open_repository(repo)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
+    session = repository.readonly_session(version)
     top = NodePath.from_key_prefix(path)
     nodes = nodes_below(session, top, depth)
     if as_json:
         print_json([node_as_json(node) for node in nodes])
         return
-    print(top)
-    for line in tree_lines([node for node in nodes if node.path != top], top):
-        print(line)
+    lines = tree_lines([node for node in nodes if node.path != top], top)
+    with paged():
+        print("\n".join([str(top), *lines]))
 
 
 # `frazil ls`: what is in a group.
@@ -46,21 +49,24 @@ def tree(
 
 def ls(
     repo: Repo,
-    path: Annotated[str, typer.Argument(help="A group, or an array.")] = "/",
+    path: Annotated[
+        str, typer.Argument(help="A group, or an array.", autocompletion=complete("paths"))
+    ] = "/",
     *,
     branch: Branch = None,
     tag: Tag = None,
     snapshot: Snapshot = None,
     as_json: AsJson = False,
 ) -> None:
-    """List what is in a group. `frazil tree` shows all that is below it."""
+    """List a group. `frazil tree` shows everything below it."""
     from frazil.cli.output import print_json, print_table
     from frazil.cli.repositories import chosen_version, open_repository
-    from frazil.cli.views.tree_view import node_as_json, node_as_row, nodes_below
+    from frazil.describe.tree import HEADERS, node_as_json, node_as_row, nodes_below
     from frazil.paths import NodePath
 
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
-    session = open_repository(repo).readonly_session(version)
+    repository = open_repository(repo)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
+    session = repository.readonly_session(version)
     top = NodePath.from_key_prefix(path)
     nodes = nodes_below(session, top, 1)
     if any(node.path == top and node.array is None for node in nodes):
@@ -68,9 +74,11 @@ def ls(
     if as_json:
         print_json([node_as_json(node) for node in nodes])
     elif not nodes:
-        print("nothing is here")
+        print("this group is empty")
     else:
-        print_table(["name", "type", "shape", "data type", "chunks"], list(map(node_as_row, nodes)))
+        rows = list(map(node_as_row, nodes))
+        used = [k for k in range(len(HEADERS)) if any(row[k] for row in rows)]
+        print_table([HEADERS[k] for k in used], [[row[k] for k in used] for row in rows])
 
 
 # `frazil dump`: any metadata file as JSON.

@@ -5,7 +5,19 @@ from typing import Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Branch, DryRun, Repo, Snapshot, Tag, Yes, parse_lengths
+from frazil.cli.on_spark import SparkOrNot
+from frazil.cli.options import (
+    AsJson,
+    Branch,
+    DryRun,
+    Repo,
+    Snapshot,
+    Tag,
+    Yes,
+    count_of,
+    parse_lengths,
+)
+from frazil.describe.units import format_size
 
 Source = Annotated[
     str, typer.Argument(metavar="REPO", help="Directory of the repository, a bucket, or a bundle.")
@@ -69,13 +81,12 @@ def clone(
 def _clone_on_spark(
     source: object, target: str, *, shallow: bool, refs: list[str] | None, as_json: bool
 ) -> None:
-    from frazil.cli.output import print_json, silence_logs
+    from frazil.cli.on_spark import spark_session
+    from frazil.cli.output import print_json
     from frazil.spark.pipelines.clone import clone as run_clone
-    from frazil.spark.spark_session import session
 
-    silence_logs()
     result = run_clone(
-        session(app_name="frazil clone"),
+        spark_session("clone"),
         source,  # type: ignore[arg-type]  # an engine's repository: named so, it would be imported
         target,
         deep=not shallow,
@@ -86,8 +97,8 @@ def _clone_on_spark(
         print_json({name: getattr(result, name) for name in names})
     else:
         print(
-            f"cloned {result.snapshots} snapshots to {target}: {result.copied} of"
-            f" {result.objects} objects copied, {result.bytes / 1e6:.1f} MB"
+            f"cloned {count_of(result.snapshots, 'snapshot')} to {target}: {result.copied} of"
+            f" {count_of(result.objects, 'object')} copied, {format_size(result.bytes)}"
             f" in {result.seconds:.1f} s"
         )
 
@@ -134,6 +145,7 @@ def export(
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what is at the target.")
     ] = False,
+    spark: SparkOrNot = None,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
@@ -149,15 +161,23 @@ def export(
     if refs or since:
         raise typer.BadParameter("--ref and --since are for bundles")
 
-    from frazil.cli.output import print_json, print_table, silence_logs
-    from frazil.cli.repositories import chosen_version, open_source
-    from frazil.spark.pipelines.export import explain_export
-    from frazil.spark.pipelines.export import export as run_export
-    from frazil.spark.spark_session import session
+    if to is ExportFormat.PARQUET and spark is False:
+        raise typer.BadParameter("Parquet files are written by Spark: leave out --no-spark")
+    from frazil.cli.output import print_json, print_table, shown_while
 
-    repository = open_source(repo)
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
-    plan = explain_export(repository.readonly_session(version), group, variables)
+    with shown_while("Looking at the repository"):
+        from frazil.cli.on_spark import spark_session
+        from frazil.cli.repositories import chosen_version, open_source, parse_snapshot
+        from frazil.cli.views.copy_view import is_small
+        from frazil.spark.pipelines.export import explain_export
+        from frazil.spark.pipelines.export import export as run_export
+
+        repository = open_source(repo)
+        version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
+        opened = repository.readonly_session(version)
+        plan = explain_export(opened, group, variables)
+        small = is_small(opened, [one.path for one in plan.arrays])
+        local = to is not ExportFormat.PARQUET and (small if spark is None else not spark)
     if dry_run:
         listed = [{"array": one.path.text, "chunks": one.chunks} for one in plan.arrays]
         if as_json:
@@ -165,9 +185,8 @@ def export(
         else:
             print_table(["array", "chunks"], [[one.path.text, one.chunks] for one in plan.arrays])
         return
-    silence_logs()
     result = run_export(
-        session(app_name="frazil export"),
+        None if local else spark_session("export"),
         repository,
         target,
         format=to,
@@ -175,7 +194,7 @@ def export(
         variables=variables,
         branch=branch,
         tag=tag,
-        snapshot=snapshot,
+        snapshot=None if snapshot is None else str(parse_snapshot(repository, snapshot)),
         split=parts,
         overwrite=overwrite,
     )
@@ -183,8 +202,8 @@ def export(
         print_json({name: getattr(result, name) for name in type(result).__slots__})
     else:
         print(
-            f"exported {result.snapshot_id} to {target}: {result.objects} objects,"
-            f" {result.bytes / 1e6:.1f} MB in {result.seconds:.1f} s"
+            f"exported {result.snapshot_id} to {target}: {count_of(result.objects, 'object')},"
+            f" {format_size(result.bytes)} in {result.seconds:.1f} s"
         )
 
 
@@ -272,19 +291,23 @@ def migrate(
     from frazil.api import Repository, Storage
     from frazil.cli.output import progress_bar, require_consent
     from frazil.cli.repositories import open_repository, open_target, store_at
-    from frazil.cli.views.copy_view import print_confirmation, print_migration
+    from frazil.cli.views.copy_view import print_confirmation, print_current, print_migration
 
     opened = Repository(open_repository(repo), Storage(store_at(repo)))
     if confirm:
         found = opened.confirm_migration(dry_run=True)
         if found.files and not dry_run:
-            question = f"Remove {found.files} files of the old repository ({found.generation})?"
+            files = count_of(found.files, "file")
+            question = f"remove {files} of the old repository ({found.generation})"
             require_consent(question, given=yes)
             found = opened.confirm_migration()
         print_confirmation(found, as_json=as_json)
         return
+    if target is None and str(opened.generation) == f"V{to}":
+        print_current(repo, to, as_json=as_json)
+        return
     if target is None and not dry_run:
-        question = f"Migrate {repo} from {opened.generation} to version {to}, in place?"
+        question = f"migrate {repo} from {opened.generation} to version {to}, in place"
         require_consent(question, given=yes)
     if spark and not dry_run:
         _migrate_on_spark(repo, target, to, as_json=as_json)
@@ -300,14 +323,12 @@ def migrate(
 
 
 def _migrate_on_spark(repo: str, target: str | None, to: int, *, as_json: bool) -> None:
-    from frazil.cli.output import silence_logs
+    from frazil.cli.on_spark import spark_session
     from frazil.cli.views.copy_view import print_migration
     from frazil.maintenance.migrate.migration import MigrateResult
     from frazil.spark.actions.migrate import migrate as run
-    from frazil.spark.spark_session import session
 
-    silence_logs()
-    done = run(session(app_name="frazil migrate"), repo, target, to=to)
+    done = run(spark_session("migrate"), repo, target, to=to)
     summary = MigrateResult(
         dry_run=False,
         generation=done.generation,

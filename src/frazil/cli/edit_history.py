@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Commit, DryRun, Message, OnBranch, Repo, Yes
+from frazil.cli.options import (
+    AsJson,
+    Commit,
+    DryRun,
+    Message,
+    OnBranch,
+    Repo,
+    Yes,
+    complete,
+    count_of,
+)
 
 if TYPE_CHECKING:
     from frazil.engine.history.history_editing import Edit
@@ -15,6 +25,12 @@ if TYPE_CHECKING:
 
 
 class ChunkChoice(StrEnum):
+    """As in git: ours is the branch that is changed, theirs is what is applied to it.
+
+    `VersionSelection` of the API, which is about rebasing, has the same words the other way round:
+    there, ours are the changes being rebased.
+    """
+
     FAIL = "fail"
     OURS = "ours"
     THEIRS = "theirs"
@@ -23,12 +39,12 @@ class ChunkChoice(StrEnum):
 OnChunkConflict = Annotated[
     ChunkChoice,
     typer.Option(
-        help="Of a chunk that both sides wrote: refuse, take that of the commit being applied"
-        " (ours), or leave that of the branch (theirs)."
+        help="For a chunk that both sides wrote: fail, keep the branch's (ours), or take the"
+        " incoming one (theirs). As in git; in Python's VersionSelection the words are swapped."
     ),
 ]
 DeleteUpdated = Annotated[
-    bool, typer.Option("--delete-updated", help="Delete nodes also if the branch changed them.")
+    bool, typer.Option("--delete-updated", help="Delete nodes even if the branch changed them.")
 ]
 MergeAppends = Annotated[
     bool, typer.Option("--merge-appends", help="Let both sides extend the same array.")
@@ -50,8 +66,8 @@ def make_edit(
 
     selections = {
         ChunkChoice.FAIL: VersionSelection.Fail,
-        ChunkChoice.OURS: VersionSelection.UseOurs,
-        ChunkChoice.THEIRS: VersionSelection.UseTheirs,
+        ChunkChoice.OURS: VersionSelection.UseTheirs,
+        ChunkChoice.THEIRS: VersionSelection.UseOurs,
     }
     policy = Policy(
         on_chunk_conflict=selections[on_chunk_conflict],
@@ -64,11 +80,19 @@ def make_edit(
 
 def merge(
     repo: Repo,
-    source: Annotated[str, typer.Argument(metavar="BRANCH", help="The branch to merge.")],
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="BRANCH", help="The branch to merge.", autocompletion=complete("branches")
+        ),
+    ],
     *,
-    into: Annotated[str, typer.Option(metavar="BRANCH", help="The branch that is changed.")] = (
-        "main"
-    ),
+    into: Annotated[
+        str,
+        typer.Option(
+            metavar="BRANCH", help="The branch to change.", autocompletion=complete("branches")
+        ),
+    ] = "main",
     message: Message = None,
     on_chunk_conflict: OnChunkConflict = ChunkChoice.FAIL,
     delete_updated: DeleteUpdated = False,
@@ -76,7 +100,7 @@ def merge(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring what was done on one branch to another, chunk by chunk."""
+    """Merge a branch into another, chunk by chunk."""
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import run
     from frazil.engine.history import history_editing
@@ -104,7 +128,7 @@ def cherry_pick(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Do on a branch what a commit did elsewhere, by a new commit."""
+    """Apply the changes of a commit to another branch, as a new commit."""
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import run
     from frazil.engine.history import history_editing
@@ -133,7 +157,7 @@ def revert(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Undo on a branch what one commit of its history did, by a new commit."""
+    """Undo a commit of a branch's history with a new commit."""
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import run
     from frazil.engine.history import history_editing
@@ -157,13 +181,13 @@ def squash(
         str | None, typer.Argument(metavar="LAST", help="The newest.  [default: the tip]")
     ] = None,
     *,
-    message: Annotated[str, typer.Option("-m", "--message", help="Of the one commit.")],
+    message: Annotated[str, typer.Option("-m", "--message", help="Message of the new commit.")],
     branch: OnBranch = "main",
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a range of a branch's history one commit; commits after it get new ids."""
+    """Combine a range of commits into one; later commits get new ids."""
     from dataclasses import replace
 
     from frazil.cli.output import print_json, require_consent
@@ -183,8 +207,8 @@ def squash(
     if not dry_run:
         count, followers = len(done.squashed), len(done.followers)
         require_consent(
-            f"Replace {count} commits of branch {branch}"
-            f"{f' and rewrite the {followers} after them' if followers else ''}?",
+            f"replace {count_of(count, 'commit')} of {branch} by one"
+            f"{f' and rewrite the {followers} after them' if followers else ''}",
             given=yes,
         )
         done = engine.squash(repository, replace(request, dry_run=False))
@@ -200,7 +224,7 @@ def squash(
             }
         )
         return
-    what = f"{len(done.squashed)} commits"
+    what = count_of(len(done.squashed), "commit")
     print(f"{what} would be one" if done.tip is None else f"{what} are one: {done.snapshot}")
     if done.tip is not None:
         print(f"branch {branch} is now at new snapshot {done.tip}")

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from frazil.cli.on_spark import OnSpark
-from frazil.cli.options import AsJson, DryRun, Repo, Yes
+from frazil.cli.options import AsJson, DryRun, Repo, Yes, count_of
 
 
 def gc(
@@ -58,7 +58,7 @@ def gc(
     from frazil.maintenance.inventory import FileInventory
 
     if not dry_run:
-        require_consent(f"Delete unreachable files of {repo}?", given=yes)
+        require_consent(f"delete unreachable files of {repo}", given=yes)
     repository = open_source(repo)
     listing = FileInventory.of(inventory, prefix=inventory_prefix) if inventory else None
     request = GCRequest(
@@ -141,7 +141,7 @@ def expire(
     expired = engine.plan_expire(repository, request).snapshots
     if not dry_run:
         if expired:
-            require_consent(f"Expire {len(expired)} snapshots?", given=yes)
+            require_consent(f"expire {count_of(len(expired), 'snapshot')}", given=yes)
         plan = engine.plan_expire(repository, request)  # of now: consent takes its time
         expired = engine.expire(repository, plan).snapshots
     if as_json:

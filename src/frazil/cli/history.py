@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Branch, Repo, Snapshot, Tag
+from frazil.cli.options import AsJson, Authorize, Branch, Commit, Repo, Snapshot, Tag, complete
 
 if TYPE_CHECKING:
     from frazil.engine.refs.version import Version
@@ -19,41 +19,48 @@ def log(
     branch: Branch = None,
     tag: Tag = None,
     snapshot: Snapshot = None,
-    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="At most N.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, metavar="N", help="Show at most N.")
+    ] = None,
     graph: Annotated[
-        bool, typer.Option("--graph", help="Draw how all branches, or the one named, came to be.")
+        bool, typer.Option("--graph", help="Draw the history of all branches, or of the one named.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show the history of a branch, newest snapshot first; or draw that of all branches."""
-    from frazil.cli.output import format_time, print_json, print_table
+    """Show the history of a branch, newest first, or draw the history of all branches."""
+    from frazil.cli.output import format_time, paged, print_json, print_table
     from frazil.cli.repositories import chosen_version, open_repository
-    from frazil.cli.views.history_view import record_as_json
+    from frazil.cli.views.log_view import names_by_snapshot, record_as_json
 
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
     repository = open_repository(repo)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
     if graph:
         named = branch or tag or snapshot
         _draw(repository, version if named else None, limit, as_json=as_json)
         return
     records = list(islice(repository.ancestry(version), limit))
+    branches, tags = names_by_snapshot(repository.branches()), names_by_snapshot(repository.tags())
     if as_json:
-        print_json([record_as_json(record) for record in records])
+        told = (record_as_json(record, branches, tags) for record in records)
+        print_json(list(told))
         return
-    print_table(
-        ["snapshot", "written at (UTC)", "message"],
-        [(str(record.id), format_time(record.flushed_at_us), record.message) for record in records],
-    )
+    rows = []
+    for record in records:
+        names = [*branches.get(record.id, ()), *tags.get(record.id, ())]
+        first = record.message.partition("\n")[0]
+        message = f"({', '.join(names)}) {first}" if names else first
+        rows.append((str(record.id), format_time(record.flushed_at_us), message))
+    with paged():
+        print_table(["snapshot", "written at (UTC)", "message"], rows)
 
 
 def _draw(
     repository: "Repository", version: "Version | None", limit: int | None, *, as_json: bool
 ) -> None:
     """Draws the commit graph; `limit` is the greatest number of commits."""
-    import sys
     from dataclasses import asdict
 
-    from frazil.cli.output import print_json
+    from frazil.cli.output import paged, print_json, wants_colour
     from frazil.describe.graph import graph_of, text_of
 
     drawn = graph_of(repository.repo_info(), version)
@@ -61,8 +68,9 @@ def _draw(
         found = asdict(drawn)
         print_json({**found, "commits": found["commits"][:limit]})
         return
-    lines = text_of(drawn, plain=not sys.stdout.isatty()).splitlines()
-    print("\n".join(lines if limit is None else lines[: 2 * limit - 1]))
+    lines = text_of(drawn, plain=not wants_colour(), dates=True).splitlines()
+    with paged():
+        print("\n".join(lines if limit is None else lines[: 2 * limit - 1]))
 
 
 # `frazil show`: all about one commit.
@@ -70,13 +78,11 @@ def _draw(
 
 def show(
     repo: Repo,
-    commit: Annotated[
-        str, typer.Argument(metavar="COMMIT", help="A branch, a tag, the id of a snapshot, main~1.")
-    ] = "main",
+    commit: Commit = "main",
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Show a commit: who it comes after, its message and metadata, and what it changed."""
+    """Show a commit: its parent, message and metadata, and what it changed."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository, resolve
     from frazil.cli.views.history_view import commit_as_json, commit_as_text
@@ -94,22 +100,49 @@ def show(
 
 def diff(
     repo: Repo,
-    older: Annotated[str, typer.Argument(metavar="FROM", help="Branch, tag, id, or main~1.")],
-    newer: Annotated[str, typer.Argument(metavar="TO", help="The same; a descendant of FROM.")],
+    older: Annotated[
+        str,
+        typer.Argument(
+            metavar="FROM",
+            help="A branch, a tag, a snapshot id, or main~1.",
+            autocompletion=complete("refs"),
+        ),
+    ],
+    newer: Annotated[
+        str, typer.Argument(metavar="TO", help="The same.", autocompletion=complete("refs"))
+    ] = "main",
     *,
+    values: Annotated[
+        bool, typer.Option("--values", help="Read the changed chunks and compare their values.")
+    ] = False,
+    authorize: Authorize = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what changed from one snapshot to a later one."""
-    from frazil.cli.output import print_json
+    """Show what changed from one version to another, whether or not one descends from the other."""
+    from frazil.cli.output import paged, print_json
     from frazil.cli.repositories import open_repository, resolve
-    from frazil.cli.views.history_view import diff_as_json, diff_as_text
+    from frazil.cli.views.diff_view import as_json as as_dict
+    from frazil.cli.views.diff_view import as_text
+    from frazil.describe.version_diff import compare_versions
 
     repository = open_repository(repo)
-    changes = repository.diff(resolve(repository, older), resolve(repository, newer))
+    start, end = resolve(repository, older), resolve(repository, newer)
+    found = compare_versions(repository, start, end)
+    told, text = as_dict(found), as_text(found) or "no changes"
+    if values:
+        from frazil.cli.views.value_diff_view import value_changes, values_as_json, values_as_text
+        from frazil.cli.views.values_view import open_session
+
+        old, new = (
+            open_session(repo, None, None, str(each), authorize or []) for each in (start, end)
+        )
+        compared = value_changes(old, new, found.changes)
+        told["values"], text = values_as_json(compared), f"{text}\n{values_as_text(compared)}"
     if as_json:
-        print_json(diff_as_json(changes))
-    else:
-        print(diff_as_text(changes) or "no changes")
+        print_json(told)
+        return
+    with paged():
+        print(text.rstrip())
 
 
 # `frazil ops`: everything that was done to a repository, newest first.
@@ -118,10 +151,12 @@ def diff(
 def ops(
     repo: Repo,
     *,
-    limit: Annotated[int | None, typer.Option("-n", "--limit", min=1, help="At most N.")] = None,
+    limit: Annotated[
+        int | None, typer.Option("-n", "--limit", min=1, metavar="N", help="Show at most N.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show all that was done to a repository, newest first."""
+    """Show every operation on a repository, newest first."""
     from frazil.cli.output import format_time, print_json, print_table
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import operation_as_json, operation_details, operation_name
@@ -151,14 +186,14 @@ def status(
     *,
     wanted: Annotated[
         Availability | None,
-        typer.Option("--set", help="Whether it takes changes from now on, for everyone."),
+        typer.Option("--set", help="Whether anyone can change it from now on."),
     ] = None,
     reason: Annotated[
-        str | None, typer.Option(help="Shown to writers who try to change it. Goes with --set.")
+        str | None, typer.Option(help="Shown to those who try to change it; with --set.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a repository is and holds; or set whether it takes changes."""
+    """Summarize a repository, or make it online, read-only or offline."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.history_view import set_standing, standing_as_json, standing_as_text

@@ -1,49 +1,20 @@
 """`frazil ingest`: files into a repository, as one commit."""
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from frazil.cli.options import AsJson, IdempotencyKey, Message, Repo
-
-if TYPE_CHECKING:
-    from frazil.spark.ingestion.ingest import IngestResult
-
-
-def _parse_chunks(texts: list[str]) -> dict[str, int]:
-    """`time=24,lat=90`, perhaps over several options; -1 is the whole dimension."""
-    chunks = dict[str, int]()
-    for part in (part for text in texts for part in text.split(",") if part):
-        name, _, length = part.partition("=")
-        try:
-            chunks[name.strip()] = int(length)
-        except ValueError:
-            raise typer.BadParameter(
-                f"{part!r} is not NAME=LENGTH, as in time=24,lat=90", param_hint="--chunks"
-            ) from None
-    return chunks
-
-
-def _parse_storage(texts: list[str]) -> dict[str, object]:
-    """`region=eu-west-1`, one in each option."""
-    from frazil.spark.runtime.storage_options import is_secret
-
-    found = dict[str, object]()
-    for text in texts:
-        name, given, value = text.partition("=")
-        if not given:
-            raise typer.BadParameter(
-                f"{text!r} is not NAME=VALUE, as in region=eu-west-1", param_hint="--source-storage"
-            )
-        if is_secret(name):
-            raise typer.BadParameter(
-                f"{name!r} is a secret, which others could see in the list of processes:"
-                " leave it to the environment",
-                param_hint="--source-storage",
-            )
-        found[name.strip()] = value
-    return found
+from frazil.cli.failure import is_interrupt
+from frazil.cli.on_spark import SparkOrNot
+from frazil.cli.options import (
+    AsJson,
+    IdempotencyKey,
+    Message,
+    Repo,
+    count_of,
+    parse_lengths,
+)
+from frazil.cli.storage_flags import parse_options
 
 
 def ingest(
@@ -84,11 +55,13 @@ def ingest(
     branch: Annotated[str, typer.Option(help="The branch that gets the commit.")] = "main",
     message: Annotated[str | None, typer.Option("-m", "--message", help="Of the commit.")] = None,
     append: Annotated[
-        bool, typer.Option("--append", help="Extend arrays that are there, along --concat-dim.")
+        bool, typer.Option("--append", help="Extend existing arrays along --concat-dim.")
     ] = False,
-    region: Annotated[
+    replace: Annotated[
         bool,
-        typer.Option("--region", help="Replace the part of arrays that has these coordinates."),
+        typer.Option(
+            "--replace", help="Replace the part of existing arrays that has the same coordinates."
+        ),
     ] = False,
     variables: Annotated[
         list[str] | None,
@@ -106,68 +79,91 @@ def ingest(
     resume: Annotated[
         bool, typer.Option(help="Go on where an earlier run failed, or store all again.")
     ] = True,
+    spark: SparkOrNot = None,
     as_json: AsJson = False,
 ) -> None:
-    """Write files into a repository, as one commit."""
-    if append and region:
-        raise typer.BadParameter("--append and --region exclude each other", param_hint="--region")
-    lengths = _parse_chunks(chunks or [])
-    reached = _parse_storage(source_storage or [])
+    """Write files into a repository, as one commit.
 
-    from frazil.cli.output import silence_logs
-    from frazil.cli.repositories import open_repository
-    from frazil.spark.ingestion.ingest import PARQUET
-    from frazil.spark.ingestion.ingest import ingest as run_ingest
-    from frazil.spark.ingestion.ingest_run import IngestMode
-    from frazil.spark.sources import find_sources, parse_format
-    from frazil.spark.spark_session import session
-
-    repository = open_repository(repo)
-    # Before Spark starts: a typing error should not take long.
-    repository.lookup_branch(branch)
-    if format != PARQUET and not all(name.endswith(".parquet") for name in sources):
-        find_sources(sources, source_format=parse_format(format), storage=reached)
-    silence_logs()
-    result = run_ingest(
-        session(app_name="frazil ingest"),
-        sources,
-        repository,
-        group=group,
-        concat_dim=concat_dim,
-        combine=combine,
-        virtual=virtual,
-        on_error=on_error,
-        format=format,
-        chunks=lengths,
-        branch=branch,
-        mode=IngestMode.APPEND if append else IngestMode.REGION if region else IngestMode.CREATE,
-        message=message,
-        variables=variables,
-        idempotency_key=idempotency_key,
-        source_storage=reached,
-        resume=resume,
+    Up to 256 MiB are ingested in this process; Spark ingests more.
+    """
+    _require_consistent(
+        append=append, replace=replace, virtual=virtual, concat_dim=concat_dim, combine=combine
     )
-    _report(result, branch, as_json=as_json)
+    lengths = parse_lengths(chunks or [], "--chunks")
+    reached = parse_options(source_storage or [], "--source-storage")
+    from frazil.cli.output import shown_while
+
+    with shown_while("Looking at the sources"):
+        from frazil.cli.repositories import open_repository
+        from frazil.cli.views.ingest_view import (
+            interrupted,
+            is_small,
+            print_ingest,
+            with_containers,
+        )
+        from frazil.errors import InvalidInputError
+        from frazil.spark.ingestion.ingest import PARQUET
+        from frazil.spark.ingestion.ingest import ingest as run_ingest
+        from frazil.spark.sources import find_sources, parse_format
+
+        repository = open_repository(repo)
+        before = repository.lookup_branch(branch)
+        rows = format == PARQUET or all(name.endswith(".parquet") for name in sources)
+        if rows and spark is False:
+            raise InvalidInputError("Parquet files are ingested by Spark: leave out --no-spark")
+        found, added = (), list[str]()
+        if not rows:
+            found = find_sources(sources, source_format=parse_format(format), storage=reached)
+        if virtual:
+            repository, added = with_containers(repository, found, reached)
+        local = not rows and (is_small(found, virtual=virtual) if spark is None else not spark)
+    session = None if local else _start_spark()
+    try:
+        result = run_ingest(
+            session,
+            sources,
+            repository,
+            group=group,
+            concat_dim=concat_dim,
+            combine=combine,
+            virtual=virtual,
+            on_error=on_error,
+            format=format,
+            chunks=lengths,
+            branch=branch,
+            mode="append" if append else "region" if replace else "create",
+            message=message,
+            variables=variables,
+            idempotency_key=idempotency_key,
+            source_storage=reached,
+            resume=resume,
+        )
+    except BaseException as error:
+        if is_interrupt(error):
+            raise interrupted(repository, branch, before, resume=resume) from error
+        raise
+    print_ingest(result, branch, added, as_json=as_json)
 
 
-def _report(result: "IngestResult", branch: str, *, as_json: bool) -> None:
-    from frazil.cli.output import print_json
+def _require_consistent(
+    *, append: bool, replace: bool, virtual: bool, concat_dim: list[str] | None, combine: str
+) -> None:
+    """Raises BadParameter in the words of the command line."""
+    if append and replace:
+        raise typer.BadParameter("--append and --replace exclude each other")
+    if virtual and replace:
+        raise typer.BadParameter("--virtual and --replace exclude each other")
+    if (append or replace) and not concat_dim:
+        given = "--append" if append else "--replace"
+        raise typer.BadParameter(f"{given} needs --concat-dim, such as --concat-dim time")
+    if combine == "coords" and concat_dim:
+        raise typer.BadParameter("--combine coords finds the dimensions itself: no --concat-dim")
 
-    if as_json:
-        print_json(asdict(result))
-        return
-    for one in result.skipped:
-        print(f"skipped {one.reason}")
-    if not result.committed:
-        print(f"nothing to do: {result.snapshot_id} has this key already")
-        return
-    virtual = f", {result.virtual_chunks} virtual chunks" if result.virtual_chunks else ""
-    if result.reused_chunks:
-        virtual += f", {result.reused_chunks} chunks of an earlier run"
-    print(
-        f"committed {result.snapshot_id} to {branch}: {result.files} files,"
-        f" {result.chunks} chunks, {result.bytes / 1e6:.1f} MB{virtual} in {result.seconds:.1f} s"
-    )
+
+def _start_spark() -> Any:
+    from frazil.cli.on_spark import spark_session
+
+    return spark_session("ingest")
 
 
 # `frazil import-kerchunk`: a set of references into a repository, as one commit.
@@ -238,6 +234,7 @@ def import_kerchunk(
         print_json({"snapshot_id": snapshot, **counts})
     else:
         print(
-            f"committed {snapshot} to {branch}: {done.arrays} arrays, {done.virtual_chunks} chunks"
-            f" in {done.files} files, {done.inline_chunks} inline chunks"
+            f"committed {snapshot} to {branch}: {count_of(done.arrays, 'array')},"
+            f" {count_of(done.virtual_chunks, 'virtual chunk')}"
+            f" in {count_of(done.files, 'file')}, {count_of(done.inline_chunks, 'inline chunk')}"
         )

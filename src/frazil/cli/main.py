@@ -6,12 +6,13 @@ typer and what is small at the top: `frazil COMMAND --help` must be fast, too.
 
 import os
 import sys
+from dataclasses import replace
 from typing import Annotated
 
 import typer
 
-from frazil.cli.commands import PLAIN, LoadingGroup
-from frazil.cli.failure import EXIT_CODES, describe
+from frazil.cli.commands import COMMANDS, PLAIN, LoadingGroup
+from frazil.cli.failure import EXIT_CODES, INTERRUPTED, Failure, describe
 from frazil.cli.output import Guarded, neutral
 
 DEBUG = "--debug"
@@ -20,6 +21,7 @@ app = typer.Typer(
     name="frazil",
     cls=LoadingGroup,
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog="\b\nExit codes:\n"
     + "\n".join(f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items()),
     **PLAIN,
@@ -38,7 +40,10 @@ def _print_version(*, wanted: bool) -> None:
 def options(
     *,
     debug: Annotated[
-        bool, typer.Option(DEBUG, help="Show the whole trace of an error; may stand anywhere.")
+        bool,
+        typer.Option(
+            DEBUG, help="Show the full traceback of an error. Works anywhere on the line."
+        ),
     ] = False,
     version: Annotated[
         bool,
@@ -49,8 +54,9 @@ def options(
 ) -> None:
     """Versioned, transactional Zarr arrays (Icechunk repositories), with a pipeline on Spark.
 
-    REPO is a folder, or a URL: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
-    https://host/path. COMMIT is a branch, a tag, the id of a snapshot, or main~1.
+    REPO is a folder, a URL (s3://bucket/prefix, gs://bucket/prefix, az://container/prefix,
+    https://host/path), or a name that `frazil repo add` gave it. COMMIT is a branch, a tag, a
+    snapshot id or its first letters, or main~1.
     """
 
 
@@ -67,17 +73,31 @@ def _main() -> None:
 
         completion_init()
     try:
-        code = app(
-            args=[each for each in arguments if each != DEBUG],
-            prog_name="frazil",
-            standalone_mode=False,
-        )
-    except (Exception, typer.Abort) as error:  # noqa: BLE001 -- beyond it there is only the user
-        failure = describe(error)
+        code = _run([each for each in arguments if each != DEBUG])
+    except (Exception, KeyboardInterrupt, typer.Abort) as error:  # noqa: BLE001 -- beyond it there is only the user
+        command = next((each for each in arguments if not each.startswith("-")), "")
+        failure = _with_suggestion(describe(error, command), error)
         if DEBUG in arguments:
             import traceback
 
             traceback.print_exception(error)
-        print(neutral(failure.text) if sys.stderr.isatty() else failure.text, file=sys.stderr)
+        text = failure.json if "--json" in arguments else failure.text
+        print(neutral(text) if sys.stderr.isatty() else text, file=sys.stderr)
         sys.exit(failure.exit_code)
-    sys.exit(code if isinstance(code, int) else 0)
+    sys.exit(code)
+
+
+def _with_suggestion(failure: Failure, error: BaseException) -> Failure:
+    """Adds the name that was perhaps meant, of what the opened repository has."""
+    opened = sys.modules.get("frazil.cli.repositories")
+    meant = None if opened is None else opened.suggestion(error)
+    return failure if meant is None else replace(failure, hint=f"did you mean {meant!r}?")
+
+
+def _run(arguments: list[str]) -> int:
+    if arguments[:1] == ["help"] and (len(arguments) == 1 or arguments[1] in COMMANDS):
+        arguments = [*arguments[1:], "--help"]
+    code = app(args=arguments, prog_name="frazil", standalone_mode=False)
+    if code == INTERRUPTED:  # typer has caught it
+        raise KeyboardInterrupt
+    return code if isinstance(code, int) else 0

@@ -15,13 +15,23 @@ OnSpark = Annotated[
 ]
 
 
-def spark_session(command: str) -> Any:
-    """A quiet SparkSession of this command, or the active one."""
-    from frazil.cli.output import silence_logs
-    from frazil.spark.spark_session import session
+SparkOrNot = Annotated[
+    bool | None,
+    typer.Option(
+        "--spark/--no-spark", help="Whether Spark does the work.  [default: if it is large]"
+    ),
+]
 
-    silence_logs()
-    return session(app_name=f"frazil {command}")
+
+def spark_session(command: str, *, short_lived: bool = False) -> Any:
+    """A quiet SparkSession of this command, or the active one."""
+    from frazil.cli.output import shown_while, silence_logs
+
+    with shown_while("Starting Spark"):
+        from frazil.spark.spark_session import session
+
+        silence_logs()
+        return session(app_name=f"frazil {command}", short_lived=short_lived)
 
 
 @contextmanager

@@ -2,30 +2,79 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
+from frazil.lazy import load
+
+DEFAULT_REPO = "@"  # stands for the default repository of `frazil repo default`
+
+
+def complete(kind: str) -> Any:
+    """Completion of names in the repository that is on the line; loaded when a shell asks."""
+
+    def words(ctx: typer.Context, incomplete: str) -> list[str]:
+        try:
+            params = dict(ctx.params)
+            if ctx.args and params.get("repo") == DEFAULT_REPO:  # an option's value is missing
+                params["repo"] = ctx.args[0]
+            found: list[str] = load("frazil.cli.views.completions", kind)(params, incomplete)
+        except Exception:  # noqa: BLE001 -- a shell that completes must not see errors
+            return []
+        return found
+
+    return words
+
+
 Repo = Annotated[
-    str, typer.Argument(metavar="REPO", help="A folder, or a URL: s3://, gs://, az://, https://.")
+    str,
+    typer.Argument(
+        metavar="REPO",
+        default_factory=lambda: DEFAULT_REPO,
+        show_default=False,
+        help="A folder, a URL (s3://, gs://, az://, https://), or a name of `frazil repo list`."
+        "  [default: the default repository]",
+        autocompletion=complete("repositories"),
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be done.")]
-Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Show what would happen, and change nothing.")
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")]
 Commit = Annotated[
-    str, typer.Argument(metavar="COMMIT", help="Id of a snapshot, a branch, a tag, or main~1.")
+    str,
+    typer.Argument(
+        metavar="COMMIT",
+        help="A branch, a tag, a snapshot id, or main~1.",
+        autocompletion=complete("refs"),
+    ),
 ]
-OnBranch = Annotated[str, typer.Option("--branch", help="The branch that is changed.")]
+OnBranch = Annotated[
+    str,
+    typer.Option("--branch", help="The branch to change.", autocompletion=complete("branches")),
+]
 Message = Annotated[
-    str | None, typer.Option("-m", "--message", help="Of the new commit, if not the usual one.")
+    str | None, typer.Option("-m", "--message", help="Commit message (default: generated).")
 ]
 IdempotencyKey = Annotated[
-    str | None, typer.Option(help="A repeated run with the same key commits nothing.")
+    str | None, typer.Option(help="Commit nothing if a commit with this key exists.")
 ]
-Branch = Annotated[str | None, typer.Option(help="The tip of this branch.  [default: main]")]
-Tag = Annotated[str | None, typer.Option(help="The snapshot of this tag.")]
-Snapshot = Annotated[str | None, typer.Option(metavar="ID", help="This snapshot.")]
-Array = Annotated[str, typer.Argument(metavar="PATH", help="An array, such as /model/t2m.")]
+Branch = Annotated[
+    str | None,
+    typer.Option(help="Use this branch.  [default: main]", autocompletion=complete("branches")),
+]
+Tag = Annotated[str | None, typer.Option(help="Use this tag.", autocompletion=complete("tags"))]
+Snapshot = Annotated[
+    str | None, typer.Option(metavar="ID", help="Use this snapshot; a few letters are enough.")
+]
+Array = Annotated[
+    str,
+    typer.Argument(
+        metavar="PATH", help="An array, such as /model/t2m.", autocompletion=complete("paths")
+    ),
+]
 Sel = Annotated[
     list[str] | None,
     typer.Option(
@@ -112,10 +161,8 @@ def parse_size(text: str) -> int:
     return int(found[1]) * _BYTE_UNITS[found[2].lower()]
 
 
-def format_size(count: int) -> str:
-    value, unit = float(count), "B"
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            break
-        value /= 1024
-    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+def count_of(count: int, noun: str) -> str:
+    """`1 file`, `2 files`, `2,000 branches`."""
+    if count == 1:
+        return f"1 {noun}"
+    return f"{count:,} {noun}{'es' if noun.endswith('ch') else 's'}"

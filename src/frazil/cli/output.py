@@ -1,14 +1,21 @@
 """Output of commands: JSON for programs, tables for people."""
 
+import io
 import json
 import logging
+import os
 import re
+import shlex
+import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
+from shutil import get_terminal_size
+from threading import Event, Thread
+from time import monotonic
 from types import TracebackType
-from typing import Any, Self, TextIO
+from typing import Any, Self, TextIO, override
 
 import typer
 
@@ -132,6 +139,61 @@ def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> 
     Console().print(table)
 
 
+def wants_colour() -> bool:
+    """True on a terminal, unless NO_COLOR is set (no-color.org)."""
+    return sys.stdout.isatty() and not os.environ.get("NO_COLOR")
+
+
+# A pager for what is longer than the screen, as with git.
+
+
+class _ScreenBuffer(io.StringIO):
+    """Output of a command, written as for a terminal."""
+
+    @override
+    def isatty(self) -> bool:
+        return True
+
+
+@contextmanager
+def paged() -> Iterator[None]:
+    """On a terminal, output that is longer than the screen goes to $FRAZIL_PAGER, $PAGER or less.
+
+    `cat`, or an empty value, turns it off.
+    """
+    if not sys.stdout.isatty():
+        yield
+        return
+    terminal, buffer = sys.stdout, _ScreenBuffer()
+    sys.stdout = buffer
+    try:
+        yield
+    finally:
+        sys.stdout = terminal
+        text = buffer.getvalue()
+        pager = _pager() if text.count("\n") >= get_terminal_size().lines else None
+        if pager is None or not _show_with(pager, text):
+            terminal.write(text)
+
+
+def _pager() -> list[str] | None:
+    named = (os.environ.get(name) for name in ("FRAZIL_PAGER", "PAGER"))
+    words = shlex.split(next((each for each in named if each is not None), "less"))
+    return None if not words or words == ["cat"] else words
+
+
+def _show_with(pager: list[str], text: str) -> bool:
+    """False if there is no such program."""
+    shown = _OUT.sub(_keep_or_escape, text)
+    try:
+        subprocess.run(
+            pager, input=shown, text=True, check=False, env={"LESS": "FRX", **os.environ}
+        )
+    except OSError:
+        return False
+    return True
+
+
 def format_time(at_us: int) -> str:
     """UTC, to the second, for people."""
     return to_datetime(at_us).strftime("%Y-%m-%d %H:%M:%S")
@@ -144,6 +206,37 @@ def print_refs(refs: Mapping[str, object], *, as_json: bool) -> None:
         print_json(listed)
     else:
         print_table(["name", "snapshot"], list(listed.items()))
+
+
+@contextmanager
+def shown_while(doing: str) -> Iterator[None]:
+    """A line on the terminal until something else is shown: at once, before anything is imported.
+
+    Seconds are counted by a thread, on a file descriptor of its own: Spark's start redirects
+    standard error.
+    """
+    if not sys.stderr.isatty():
+        yield
+        return
+    sys.stderr.flush()
+    terminal, done = os.dup(2), Event()
+
+    def count_seconds() -> None:
+        started = monotonic()
+        while not done.wait(1):
+            text = f"\r{doing} ... {monotonic() - started:.0f} s"
+            os.write(terminal, text.encode())
+
+    os.write(terminal, f"{doing} ...".encode())
+    counter = Thread(target=count_seconds, daemon=True)
+    counter.start()
+    try:
+        yield
+    finally:
+        done.set()
+        counter.join()
+        os.write(terminal, b"\r\x1b[K")
+        os.close(terminal)
 
 
 # Progress of work in this process, as a bar on a terminal.
@@ -174,10 +267,10 @@ def progress_bar() -> Iterator[Tell | None]:
 # Confirmation before history is changed that others may rely on.
 
 
-def require_consent(question: str, *, given: bool) -> None:
-    """Asks at a terminal; elsewhere --yes must have been given."""
+def require_consent(effect: str, *, given: bool) -> None:
+    """Asks at a terminal; elsewhere --yes must have been given. `effect` begins with a verb."""
     if given:
         return
     if not sys.stdin.isatty():
-        raise typer.BadParameter(f"{question} No terminal to ask on: add --yes")
-    typer.confirm(question, abort=True, err=True)
+        raise typer.BadParameter(f"this would {effect}. Not a terminal; pass --yes to confirm")
+    typer.confirm(f"This will {effect}. Continue?", abort=True, err=True)

@@ -12,8 +12,10 @@ from frazil.cli.options import (
     Message,
     OnBranch,
     Repo,
+    count_of,
     parse_lengths,
 )
+from frazil.describe.units import format_size
 
 
 def map_blocks(
@@ -73,8 +75,9 @@ def map_blocks(
         print(f"nothing to do: {result.snapshot_id} has that key")
     else:
         print(
-            f"committed {result.snapshot_id} to {branch}: {result.arrays} arrays,"
-            f" {result.blocks} blocks, {result.bytes / 1e6:.1f} MB in {result.seconds:.1f} s"
+            f"committed {result.snapshot_id} to {branch}: {count_of(result.arrays, 'array')},"
+            f" {count_of(result.blocks, 'block')}, {format_size(result.bytes)}"
+            f" in {result.seconds:.1f} s"
         )
 
 
@@ -191,8 +194,9 @@ def rechunk(
         print(f"nothing to do: {result.snapshot_id} is as wanted")
     else:
         print(
-            f"committed {result.snapshot_id} to {branch}: {result.arrays} arrays,"
-            f" {result.chunks} chunks, {result.bytes / 1e6:.1f} MB in {result.seconds:.1f} s"
+            f"committed {result.snapshot_id} to {branch}: {count_of(result.arrays, 'array')},"
+            f" {count_of(result.chunks, 'chunk')}, {format_size(result.bytes)}"
+            f" in {result.seconds:.1f} s"
         )
 
 
@@ -249,7 +253,7 @@ def reduce(
             print_json(told)
         else:
             lengths = " x ".join(f"{name} {length}" for name, length in shape.items())
-            print(f"{plan.how} of {plan.size_bytes / 1e6:.1f} MB: {lengths or 'one value'}")
+            print(f"{plan.how} of {format_size(plan.size_bytes)}: {lengths or 'one value'}")
         return
     silence_logs()
     spark = session(app_name="frazil reduce")
@@ -273,6 +277,7 @@ def reduce(
         print(f"nothing to do: {result.snapshot_id} has that key")
     else:
         print(
-            f"committed {result.snapshot_id} to {branch}: {result.variables} variables,"
-            f" {result.chunks} chunks, {result.bytes / 1e6:.1f} MB in {result.seconds:.1f} s"
+            f"committed {result.snapshot_id} to {branch}: {count_of(result.variables, 'variable')},"
+            f" {count_of(result.chunks, 'chunk')}, {format_size(result.bytes)}"
+            f" in {result.seconds:.1f} s"
         )

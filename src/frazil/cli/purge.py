@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.on_spark import OnSpark, executor_for
-from frazil.cli.options import AsJson, DryRun, Repo, Yes
+from frazil.cli.options import AsJson, DryRun, Repo, Yes, count_of
 
 if TYPE_CHECKING:
     from frazil.engine.repository import Repository
@@ -72,7 +72,8 @@ def _purge_path(repository: "Repository", path: str, message: str, how: _How) ->
     done = plan.summary()
     if not how.dry_run and not plan.is_empty:
         require_consent(
-            f"Take {len(plan.nodes)} nodes out of {len(plan.snapshots)} snapshots, permanently?",
+            f"remove {count_of(len(plan.nodes), 'node')} from"
+            f" {count_of(len(plan.snapshots), 'snapshot')}, permanently",
             given=how.yes,
         )
         with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
@@ -101,7 +102,8 @@ def _purge_messages(
         )
     if not how.dry_run and not plan.is_empty:
         require_consent(
-            f"Replace the messages of {len(plan.snapshots)} commits, permanently?", given=how.yes
+            f"replace the messages of {count_of(len(plan.snapshots), 'commit')}, permanently",
+            given=how.yes,
         )
         with executor_for(repository, "purge", on_spark=how.on_spark) as executor:
             purge_messages(repository, plan, executor)

@@ -4,11 +4,26 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from frazil.cli.options import AsJson, Commit, DryRun, OnBranch, Repo, Yes
+from frazil.cli.options import AsJson, Commit, DryRun, OnBranch, Repo, Yes, count_of
 
 if TYPE_CHECKING:
     from frazil.engine.repository import Repository
     from frazil.ids import SnapshotId
+
+
+Start = Annotated[
+    str | None,
+    typer.Argument(
+        metavar="[COMMIT]", help="A branch, a tag, a snapshot id, or main~1.  [default: main]"
+    ),
+]
+
+
+def _one_of(where: str | None, option: str | None, name: str) -> str:
+    """What the argument or the option says."""
+    if where is not None and option is not None:
+        raise typer.BadParameter(f"the commit is given twice, by an argument and by {name}")
+    return where or option or "main"
 
 
 branch_app = typer.Typer(help="List, create and delete branches.", no_args_is_help=True)
@@ -27,10 +42,11 @@ def list_branches(repo: Repo, *, as_json: AsJson = False) -> None:
 def create_branch(
     repo: Repo,
     name: str,
+    where: Start = None,
     *,
     start: Annotated[
-        str, typer.Option("--from", metavar="REF", help="Branch, tag, snapshot id, or main~1.")
-    ] = "main",
+        str | None, typer.Option("--from", metavar="COMMIT", help="The same, as an option.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a branch that points to a snapshot."""
@@ -38,7 +54,7 @@ def create_branch(
     from frazil.cli.repositories import open_repository, resolve
 
     repository = open_repository(repo)
-    snapshot = resolve(repository, start)
+    snapshot = resolve(repository, _one_of(where, start, "--from"))
     repository.create_branch(name, snapshot)
     if as_json:
         print_json({"branch": name, "snapshot": str(snapshot)})
@@ -58,8 +74,8 @@ def delete_branch(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = 
     repository = open_repository(repo)
     tip, alone = repository.lookup_branch(name), only_by(repository, name)
     if alone:
-        commits = f"{len(alone)} commit{'s' if len(alone) > 1 else ''}"
-        require_consent(f"Delete branch {name}, the only way to {commits}?", given=yes)
+        commits = count_of(len(alone), "commit")
+        require_consent(f"delete {name}, the only branch with {commits}", given=yes)
     repository.delete_branch(name)
     if as_json:
         left = [str(each) for each in alone]
@@ -86,10 +102,11 @@ def list_tags(repo: Repo, *, as_json: AsJson = False) -> None:
 def create_tag(
     repo: Repo,
     name: str,
+    where: Start = None,
     *,
     target: Annotated[
-        str, typer.Option("--at", metavar="REF", help="Branch, tag, snapshot id, or main~1.")
-    ] = "main",
+        str | None, typer.Option("--at", metavar="COMMIT", help="The same, as an option.")
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Give a snapshot a name for good: a tag never moves, and its name is never reused."""
@@ -97,7 +114,7 @@ def create_tag(
     from frazil.cli.repositories import open_repository, resolve
 
     repository = open_repository(repo)
-    snapshot = resolve(repository, target)
+    snapshot = resolve(repository, _one_of(where, target, "--at"))
     repository.create_tag(name, snapshot)
     if as_json:
         print_json({"tag": name, "snapshot": str(snapshot)})
@@ -113,7 +130,7 @@ def delete_tag(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = Fal
 
     repository = open_repository(repo)
     snapshot = repository.lookup_tag(name)
-    require_consent(f"Delete tag {name}, whose name can never be used again?", given=yes)
+    require_consent(f"delete tag {name}, whose name can never be used again", given=yes)
     repository.delete_tag(name)
     if as_json:
         print_json({"tag": name, "snapshot": str(snapshot)})
@@ -142,10 +159,8 @@ def reset(
     left = _only_in(repository, tip, target)
     if not dry_run:
         if left:
-            require_consent(
-                f"Take {len(left)} commit{'s' if len(left) > 1 else ''} off branch {branch}?",
-                given=yes,
-            )
+            removed = count_of(len(left), "commit")
+            require_consent(f"remove {removed} from {branch}", given=yes)
         repository.reset_branch(branch, target, expected=tip)
     if as_json:
         facts = {"dry_run": dry_run, "branch": branch, "from": str(tip), "to": str(target)}

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from frazil.cli.on_spark import OnSpark
-from frazil.cli.options import AsJson, DryRun, Message, OnBranch, Repo
+from frazil.cli.options import AsJson, DryRun, Message, OnBranch, Repo, count_of
+from frazil.describe.units import format_size
 
 if TYPE_CHECKING:
     from frazil.engine.repository import Repository
@@ -36,7 +37,6 @@ def rewrite_manifests(
 ) -> None:
     """Rewrite the manifests of a branch's tip, split as the configuration says now."""
     from frazil.cli.on_spark import executor_for
-    from frazil.cli.options import format_size
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.maintenance import rewrite_manifests as engine
@@ -56,7 +56,8 @@ def rewrite_manifests(
         if as_json:
             print_json({"dry_run": True, "snapshot": None, **before})
         else:
-            print(f"{plan.manifests} manifests of {len(plan.arrays)} arrays would be rewritten")
+            arrays = count_of(len(plan.arrays), "array")
+            print(f"{count_of(plan.manifests, 'manifest')} of {arrays} would be rewritten")
         return
     with executor_for(repository, "rewrite-manifests", on_spark=spark) as executor:
         done = engine.rewrite_manifests(repository, plan, message, executor)
@@ -66,7 +67,8 @@ def rewrite_manifests(
         return
     print(f"branch {branch} is now at new snapshot {done.snapshot}")
     print(
-        f"{done.references} references of {done.arrays} arrays: {plan.manifests} manifests"
+        f"{count_of(done.references, 'reference')} of {count_of(done.arrays, 'array')}:"
+        f" {count_of(plan.manifests, 'manifest')}"
         f" ({format_size(plan.bytes)}) are now {done.manifests} ({format_size(done.bytes)})"
     )
 

@@ -169,6 +169,124 @@ def init(
         print(f"created an empty repository in {repo}")
 
 
+# `frazil repo`: names of repositories, and the default one.
+
+repo_app = typer.Typer(help="Give repositories names, and choose a default.", no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, and . _ -")]
+
+
+@repo_app.command("list")
+def list_repositories(*, as_json: AsJson = False) -> None:
+    """List the names of repositories; the default one has a star."""
+    from frazil.cli.output import print_json, print_table
+    from frazil.cli.repositories import known_repositories
+
+    known = known_repositories()
+    if as_json:
+        found = {
+            name: {"location": each.location, "options": dict(each.options)}
+            for name, each in known.by_name.items()
+        }
+        print_json({"default": known.default, "repositories": found})
+    elif not known.by_name:
+        print("no names yet: `frazil repo add NAME LOCATION` adds one")
+    else:
+        rows = [
+            (f"{'*' if name == known.default else ' '} {name}", each.location)
+            for name, each in known.by_name.items()
+        ]
+        print_table(["  name", "location"], rows)
+
+
+@repo_app.command("add")
+def add_repository(
+    name: Name,
+    location: Annotated[str, typer.Argument(metavar="LOCATION", help="A folder or a URL.")],
+    *,
+    default: Annotated[
+        bool, typer.Option("--default", help="Use it where no REPO is given.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give a location a name. Storage options are remembered, but no secrets."""
+    from pathlib import Path
+
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import (
+        KnownRepositories,
+        NamedRepository,
+        known_repositories,
+        require_name,
+        save_repositories,
+    )
+    from frazil.cli.storage_flags import reach, require_no_secrets
+
+    require_name(name)
+    require_no_secrets(reach().repo)
+    where = location if "://" in location else str(Path(location).resolve())
+    known = known_repositories()
+    added = {**known.by_name, name: NamedRepository(where, reach().repo)}
+    chosen = name if default else known.default
+    save_repositories(KnownRepositories(added, chosen))
+    if as_json:
+        print_json({"name": name, "location": where, "default": chosen == name})
+    else:
+        print(f"{name} is {where}{', the default' if chosen == name else ''}")
+
+
+@repo_app.command("remove")
+def remove_repository(name: Name, *, as_json: AsJson = False) -> None:
+    """Forget a name; the repository stays as it is."""
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import KnownRepositories, require_known, save_repositories
+
+    known = require_known(name)
+    left = {each: value for each, value in known.by_name.items() if each != name}
+    default = None if known.default == name else known.default
+    save_repositories(KnownRepositories(left, default))
+    if as_json:
+        print_json({"name": name, "default": default})
+    else:
+        print(f"{name} is no longer a name")
+
+
+@repo_app.command("default")
+def choose_default(name: Name, *, as_json: AsJson = False) -> None:
+    """Choose the repository of commands without REPO; elsewhere `@` stands for it."""
+    from dataclasses import replace
+
+    from frazil.cli.output import print_json
+    from frazil.cli.repositories import require_known, save_repositories
+
+    known = require_known(name)
+    save_repositories(replace(known, default=name))
+    if as_json:
+        print_json({"default": name})
+    else:
+        print(f"the default is {name}: {known.by_name[name].location}")
+
+
+# `frazil help`: topics; the help of commands is shown by main.py.
+
+
+def help_(
+    topic: Annotated[
+        str, typer.Argument(metavar="[TOPIC]", help="A command, `storage`, or `exit-codes`.")
+    ] = "",
+) -> None:
+    """Explain a command or a topic."""
+    from frazil.cli.failure import EXIT_CODES
+    from frazil.cli.storage_flags import TOPIC
+
+    codes = "\n".join(f"  {code:<4} {meaning}" for code, meaning in EXIT_CODES.items())
+    topics = {"storage": TOPIC, "exit-codes": f"Exit codes\n\n{codes}"}
+    if topic not in topics:
+        raise typer.BadParameter(
+            f"there is no command or topic {topic!r}; the topics are {', '.join(topics)}"
+        )
+    print(topics[topic])
+
+
 # `frazil completion`: what makes a shell complete commands and options.
 
 

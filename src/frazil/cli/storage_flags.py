@@ -24,8 +24,7 @@ _STORAGE_OPTION = Annotated[
     typer.Option(
         "--storage-option",
         metavar="NAME=VALUE",
-        help="How a bucket is reached: region=..., endpoint_url=..., account=...; may be repeated."
-        " --region, --endpoint-url and --anonymous are short for it.",
+        help="Setting of a bucket, such as region=eu-west-1; see `frazil help storage`.",
         show_default=False,
     ),
 ]
@@ -34,8 +33,7 @@ _STORAGE_FILE = Annotated[
     typer.Option(
         "--storage-file",
         metavar="FILE",
-        help="The same as JSON. Secrets belong there, or into the environment.",
-        show_default=False,
+        hidden=True,
     ),
 ]
 _REGION = Annotated[str | None, typer.Option("--region", hidden=True)]
@@ -46,7 +44,7 @@ _TARGET_OPTION = Annotated[
     typer.Option(
         "--target-option",
         metavar="NAME=VALUE",
-        help="How TARGET is reached, if not in the same way; may be repeated.",
+        help="Setting of TARGET's bucket, if different; repeatable.",
         show_default=False,
     ),
 ]
@@ -58,6 +56,26 @@ _ADDED: tuple[tuple[str, Any, Any], ...] = (
     ("anonymous", _ANONYMOUS, False),
 )
 _WITH_TARGET = (("target_option", _TARGET_OPTION, None),)
+
+
+TOPIC = """\
+Storage: how a bucket is reached
+
+  --region NAME                 region of an S3 bucket
+  --endpoint-url URL            an S3-compatible server, such as http://127.0.0.1:9000
+  --anonymous                   without credentials, for public buckets
+  --storage-option NAME=VALUE   any other parameter of s3_storage, gcs_storage, azure_storage;
+                                repeatable
+  --storage-file FILE           the same as a JSON object; the only place for secrets besides the
+                                environment
+  --target-option NAME=VALUE    clone and migrate: the same for TARGET
+
+Credentials come from the environment (AWS_ACCESS_KEY_ID, GOOGLE_APPLICATION_CREDENTIALS,
+AZURE_STORAGE_ACCOUNT, ...) or from --storage-file. They are refused on the command line, where
+other users could read them in the list of processes.
+
+`frazil repo add NAME URL` remembers a location and these options. `frazil doctor REPO` checks
+whether it can be reached."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +172,18 @@ def parse_options(texts: list[str], option: str) -> dict[str, object]:
             )
         found[name.strip()] = value
     return found
+
+
+def require_no_secrets(options: Mapping[str, object]) -> None:
+    """Raises BadParameter if an option that is to be stored is a secret."""
+    from frazil.spark.runtime.storage_options import is_secret
+
+    for name in options:
+        if is_secret(name):
+            raise typer.BadParameter(
+                f"{name!r} is a secret, which is not stored: leave it to the environment, or give"
+                " --storage-file each time"
+            )
 
 
 def _read(file: Path) -> dict[str, object]:

@@ -68,7 +68,8 @@ def read(
 
 # `frazil cat`: the values of an array.
 
-MOST_VALUES = 1_000_000
+MOST_VALUES = 10_000  # as a table
+MOST_PLAIN_VALUES = 1_000_000  # for programs
 
 
 def cat(
@@ -81,12 +82,18 @@ def cat(
     tag: Tag = None,
     snapshot: Snapshot = None,
     authorize: Authorize = None,
+    plain: Annotated[
+        bool, typer.Option("--plain", help="Values only, separated by tabs: no coordinates.")
+    ] = False,
+    everything: Annotated[
+        bool, typer.Option("--all", help="Print any number of values.  [default: up to 10,000]")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print the values of an array, or of a part of it; of a group, its attributes.
+    """Print an array, or a part of it, with its coordinates; of a group, the attributes.
 
-    Numbers are decoded as CF has it (scale_factor, _Unsigned, missing values, units since). A line
-    is a row of the last dimension.
+    Values are decoded by the CF conventions: scale_factor and add_offset, missing values as nan,
+    times as dates. Each line is a row of the last dimension.
     """
     labels, numbers = parse_sel(sel or []), parse_isel(isel or [])
 
@@ -105,12 +112,12 @@ def cat(
     from frazil.cli.views.values_view import select
 
     chosen = select(session, where, labels, numbers)
-    if chosen.size > MOST_VALUES:
+    if chosen.size > (MOST_PLAIN_VALUES if plain or as_json else MOST_VALUES) and not everything:
         raise InvalidInputError(
-            f"{path} has {chosen.size:,} values here, more than a terminal should show:"
-            " choose some with --sel or --isel, or write a file with `frazil read -o`"
+            f"that would print {chosen.size:,} values: choose some with --sel or --isel, write a"
+            " file with `frazil read -o`, or add --all"
         )
-    print_values(chosen, as_json=as_json)
+    print_values(chosen, plain=plain, as_json=as_json)
 
 
 # `frazil head`: what an array is, and how it begins.
@@ -121,7 +128,8 @@ def head(
     path: Array,
     *,
     count: Annotated[
-        int, typer.Option("-n", "--number", min=1, help="So many values of the last dimensions.")
+        int,
+        typer.Option("-n", "--number", min=1, help="Values along each of the last two dimensions."),
     ] = 5,
     branch: Branch = None,
     tag: Tag = None,

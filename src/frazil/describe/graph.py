@@ -12,7 +12,9 @@ from html import escape
 
 import numpy as np
 
+from frazil.clock import to_datetime
 from frazil.engine.refs import ancestry as history
+from frazil.engine.refs.commit_metadata import merged_snapshots
 from frazil.engine.refs.refs import MAIN
 from frazil.engine.refs.version import Version, resolve
 from frazil.format.repo_info import RepoInfo
@@ -24,15 +26,29 @@ class Commit:
     message: str
     branches: tuple[str, ...]
     tags: tuple[str, ...]
+    written_at_us: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Places of its commits, from the top; `joins` is the place of the commit it grew from."""
+    """Places of its commits, from the top; `joins` is the place of the commit it grew from, `into`
+    that of the commit that merged all of it.
+    """
 
     places: tuple[int, ...]
     joins: int | None
     lane: int
+    into: int | None = None
+
+    @property
+    def start(self) -> int:
+        """The highest place the line reaches."""
+        return self.places[0] if self.into is None else self.into
+
+    @property
+    def ends(self) -> tuple[int | None, int | None]:
+        """Places of commits of other lines that this one leads to."""
+        return self.into, self.joins
 
     @property
     def first(self) -> int:
@@ -69,7 +85,7 @@ def graph_of(info: RepoInfo, version: Version | None = None) -> Graph:
         tips = [info.branches[name] for name in _main_first(info.branches)]
     else:
         tips = [resolve(info, version)]
-    layout = _layout(info, tips, max_lanes=None)
+    layout = _layout(info, tips, max_lanes=None, merges=True)
     return Graph(_commits(info, layout.rows), layout.lines)
 
 
@@ -88,8 +104,11 @@ def layout_of_all(info: RepoInfo, *, max_lanes: int) -> Layout:
     return _layout(info, [*named, *newest.tolist()], max_lanes=max_lanes)
 
 
-def _layout(info: RepoInfo, tips: Sequence[int], *, max_lanes: int | None) -> Layout:
+def _layout(
+    info: RepoInfo, tips: Sequence[int], *, max_lanes: int | None, merges: bool = False
+) -> Layout:
     strands = _strands(info, tips)
+    merged = _add_merged(info, strands) if merges else {}
     order = _newest_first(info, [row for rows, _ in strands for row in rows])
     place = {row: at for at, row in enumerate(order)}
     lanes = _Lanes(max_lanes)
@@ -98,7 +117,11 @@ def _layout(info: RepoInfo, tips: Sequence[int], *, max_lanes: int | None) -> La
         places = tuple(place[row] for row in rows)
         end = None if joins is None else place[joins]
         last = places[-1] if end is None else end
-        lines.append(Line(places=places, joins=end, lane=lanes.take(places[0], last)))
+        into = place[merged[rows[0]]] if rows[0] in merged else None
+        if into is not None and into > places[0]:  # clocks disagree
+            into = None
+        first = places[0] if into is None else into
+        lines.append(Line(places=places, joins=end, lane=lanes.take(first, last), into=into))
     return Layout(tuple(order), tuple(lines))
 
 
@@ -111,16 +134,41 @@ def _strands(info: RepoInfo, tips: Sequence[int]) -> list[tuple[list[int], int |
     taken = set[int]()
     strands = []
     for tip in tips:
-        rows, joins = list[int](), None
-        for row in history.ancestor_rows(info, tip):
-            if row in taken:
-                joins = row
-                break
-            rows.append(row)
+        rows, joins = _strand(info, tip, taken)
         taken.update(rows)
         if rows:
             strands.append((rows, joins))
     return strands
+
+
+def _strand(info: RepoInfo, tip: int, taken: set[int]) -> tuple[list[int], int | None]:
+    """Rows of a tip's line, down to the first one that is taken, which it joins."""
+    rows = list[int]()
+    for row in history.ancestor_rows(info, tip):
+        if row in taken:
+            return rows, row
+        rows.append(row)
+    return rows, None
+
+
+def _add_merged(info: RepoInfo, strands: list[tuple[list[int], int | None]]) -> dict[int, int]:
+    """Adds lines of merged commits that no branch leads to any more; the merge of each row."""
+    taken = {row for rows, _ in strands for row in rows}
+    merged = dict[int, int]()
+    pending = sorted(taken)
+    while pending:
+        row = pending.pop()
+        for snapshot in merged_snapshots(info.snapshots.metadata(row)):
+            source = info.snapshots.find(snapshot)
+            if source < 0:  # expired
+                continue
+            merged.setdefault(source, row)
+            if source not in taken:
+                rows, joins = _strand(info, source, taken)
+                strands.append((rows, joins))
+                taken.update(rows)
+                pending += rows
+    return merged
 
 
 def _newest_first(info: RepoInfo, rows: Sequence[int]) -> list[int]:
@@ -177,6 +225,7 @@ def _commits(info: RepoInfo, order: Sequence[int]) -> tuple[Commit, ...]:
             message=info.snapshots.message(row),
             branches=tuple(branches.get(row, ())),
             tags=tuple(tags.get(row, ())),
+            written_at_us=info.snapshots.flushed_at(row),
         )
         for row in order
     )
@@ -184,7 +233,8 @@ def _commits(info: RepoInfo, order: Sequence[int]) -> tuple[Commit, ...]:
 
 # A graph of commits as text and as SVG.
 #
-# ●     PSYBB5Y5 (main) newest
+# ●─╮   PSYBB5Y5 (main) a merge
+# │ │
 # │ ●   21GF7B26 (feature) on a branch
 # │ │
 # ●─╯   GY4K0K3A (v1) where it began
@@ -202,13 +252,14 @@ type Cell = tuple[str, int]  # a glyph, and the line it belongs to
 _BLANK: Cell = (" ", -1)
 
 
-def text_of(graph: Graph, *, plain: bool) -> str:
+def text_of(graph: Graph, *, plain: bool, dates: bool = False) -> str:
     """One commit a row, with a row of lines between; coloured for a terminal unless `plain`."""
     rows = []
     for place, (cells, below) in enumerate(_grid(graph)):
         commit = graph.commits[place]
         colour = next((line for glyph, line in cells if glyph == "●"), 0)
-        rows.append(f"{_paint(cells, plain=plain)} {_caption(commit, colour, plain=plain)}")
+        caption = _caption(commit, colour, plain=plain, dates=dates)
+        rows.append(f"{_paint(cells, plain=plain)} {caption}")
         if place + 1 < len(graph.commits):
             rows.append(_paint(below, plain=plain).rstrip())
     return "".join(f"{row.rstrip()}\n" for row in rows)
@@ -218,7 +269,7 @@ def _grid(graph: Graph) -> Iterator[tuple[list[Cell], list[Cell]]]:
     """Cells of each commit's row, and of the row below it."""
     starting: dict[int, list[int]] = {}
     for number, line in enumerate(graph.lines):
-        starting.setdefault(line.first, []).append(number)
+        starting.setdefault(line.start, []).append(number)
     commits = {place: number for number, line in enumerate(graph.lines) for place in line.places}
     active: list[int] = []
     for place in range(len(graph.commits)):
@@ -227,11 +278,12 @@ def _grid(graph: Graph) -> Iterator[tuple[list[Cell], list[Cell]]]:
         for number in active:
             cells[2 * graph.lines[number].lane] = ("│", number)
         owner = commits[place]
-        cells[2 * graph.lines[owner].lane] = ("●", owner)
-        joining = [number for number in active if graph.lines[number].joins == place]
-        joining.sort(key=lambda number: abs(graph.lines[number].lane - graph.lines[owner].lane))
+        home = graph.lines[owner]
+        cells[2 * home.lane] = ("●", owner)
+        joining = [number for number in active if place in graph.lines[number].ends]
+        joining.sort(key=lambda number: abs(graph.lines[number].lane - home.lane))
         for number in joining:  # the nearest first: the others pass its corner
-            _join(cells, graph.lines[number], number, graph.lines[owner])
+            _join(cells, graph.lines[number], number, home, place)
         active = [number for number in active if graph.lines[number].last > place]
         below = [_BLANK] * len(cells)
         for number in active:
@@ -239,10 +291,13 @@ def _grid(graph: Graph) -> Iterator[tuple[list[Cell], list[Cell]]]:
         yield cells, below
 
 
-def _join(cells: list[Cell], line: Line, number: int, owner: Line) -> None:
-    """Draws the way of a line to the commit it grew from, over and under what is there."""
+def _join(cells: list[Cell], line: Line, number: int, owner: Line, place: int) -> None:
+    """Draws the way of a line to the commit it grew from, or that merged it, over and under what
+    is there.
+    """
     start, end = 2 * line.lane, 2 * owner.lane
-    cells[start] = ("╯" if start > end else "╰", number)
+    corners = "╮╭" if line.into == place else "╯╰"
+    cells[start] = (corners[0] if start > end else corners[1], number)
     for at in range(min(start, end) + 1, max(start, end)):
         glyph, under = cells[at]
         match glyph:
@@ -252,6 +307,8 @@ def _join(cells: list[Cell], line: Line, number: int, owner: Line) -> None:
                 cells[at] = ("┼", under)
             case "╯" | "╰":
                 cells[at] = ("┴", under)
+            case "╮" | "╭":
+                cells[at] = ("┬", under)
 
 
 def _paint(cells: list[Cell], *, plain: bool) -> str:
@@ -262,8 +319,10 @@ def _paint(cells: list[Cell], *, plain: bool) -> str:
     )
 
 
-def _caption(commit: Commit, line: int, *, plain: bool) -> str:
+def _caption(commit: Commit, line: int, *, plain: bool, dates: bool = False) -> str:
     shown_id, message = commit.id[:_SHOWN_ID], _headline(commit.message)
+    if dates:
+        shown_id += f" {to_datetime(commit.written_at_us):%Y-%m-%d %H:%M}"
     branches, tags = map(_printable, commit.branches), map(_printable, commit.tags)
     if plain:
         labels = [*branches, *tags]
@@ -329,6 +388,10 @@ def _y(place: int) -> int:
 def _svg_line(graph: Graph, owner: dict[int, int], number: int) -> str:
     line = graph.lines[number]
     x, path = _x(line.lane), f"M {_x(line.lane)} {_y(line.first)}"
+    if line.into is not None:
+        from_x, from_y = _x(graph.lines[owner[line.into]].lane), _y(line.into)
+        bend, middle = _y(line.into + 1), from_y + _ROW // 2
+        path = f"M {from_x} {from_y} C {from_x} {middle}, {x} {middle}, {x} {bend}"
     if line.joins is None:
         path += f" V {_y(line.last)}"
     else:

@@ -21,6 +21,7 @@ _STYLE = (
     ".frazil-title{font-weight:600}"
     ".frazil-name,.frazil summary{opacity:.65}"
     ".frazil summary{cursor:pointer}"
+    ".frazil pre{margin:.2em 0 .2em 1em;white-space:pre}"
     "</style>"
 )
 
@@ -32,6 +33,7 @@ class View:
     title: str
     fields: Sequence[tuple[str, object]]
     absent: str = "None"  # what a field says that is None
+    is_open: bool = False  # as a part of another view in a notebook; otherwise folded
 
 
 class Displayed:
@@ -64,20 +66,32 @@ def html_of(view: View) -> str:
 
 
 def _text_lines(view: View) -> Iterator[str]:
-    yield f"<{view.title}>"
+    if view.title:
+        yield f"<{view.title}>"
     for name, value in view.fields:
         if (inner := _view_in(value)) is not None:
             yield f"{name}:"
             yield from (f"    {line}" for line in _text_lines(inner))
         else:
-            yield f"{name}: {_text(value, view.absent)}"
+            first, *more = _text(value, view.absent).split("\n")
+            if more:
+                yield f"{name}:"
+                yield from (f"    {line}" for line in (first, *more))
+            else:
+                yield f"{name}: {first}"
 
 
 def _html(view: View) -> str:
-    parts = [f'<div class="frazil"><div class="frazil-title">{escape(view.title)}</div>']
+    parts = ['<div class="frazil">']
+    if view.title:
+        parts.append(f'<div class="frazil-title">{escape(view.title)}</div>')
     for name, value in view.fields:
         if (inner := _view_in(value)) is not None:
-            parts.append(f"<details><summary>{escape(name)}</summary>{_html(inner)}</details>")
+            folded = "<details open>" if inner.is_open else "<details>"
+            parts.append(f"{folded}<summary>{escape(name)}</summary>{_html(inner)}</details>")
+        elif isinstance(value, str) and "\n" in value:
+            inside = f"<summary>{escape(name)}</summary><pre>{escape(value)}</pre>"
+            parts.append(f"<details open>{inside}</details>")
         else:
             parts.append(
                 f'<div><span class="frazil-name">{escape(name)}:</span>'

@@ -16,7 +16,7 @@ from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterat
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from itertools import chain
+from itertools import chain, islice
 from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -105,6 +105,13 @@ class AsyncCloseableIterator[T](AsyncIterator[T]):
             for item in self._current:
                 return item
         raise StopAsyncIteration
+
+    def peek(self, count: int) -> list[T]:
+        """The next items, at most so many, which are not taken."""
+        found = list(islice(self, count))
+        with self._advancing:
+            self._current = chain(found, self._current)
+        return found
 
     async def aclose(self) -> None:
         """Drops the remaining items and what produces them."""

@@ -6,6 +6,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
+import zarr
 
 import frazil
 from frazil import Repository
@@ -70,8 +71,8 @@ def test_everything_has_a_name_and_its_fields_in_a_notebook(shown: dict[str, Any
 
 
 def test_a_repository_tells_where_it_is_and_what_was_configured(repository: Repository) -> None:
-    assert str(repository) == (
-        "<frazil.Repository (v2)>\nstorage: Storage.new_in_memory()\nconfig: defaults"
+    assert str(repository).startswith(
+        "<frazil.Repository (v2)>\nstorage: Storage.new_in_memory()\nconfig: defaults\n"
     )
     cached = repository.reopen(
         frazil.RepositoryConfig(caching=frazil.CachingConfig(num_chunk_refs=3))
@@ -85,10 +86,10 @@ def test_a_session_tells_what_can_be_done_with_it(repository: Repository) -> Non
     tip = repository.lookup_branch("main")
     assert str(session) == (
         f"<frazil.Session>\nread_only: False\nsnapshot_id: {tip}\nbranch: main\n"
-        "has_uncommitted_changes: False"
+        "has_uncommitted_changes: False\ntree:\n    /\n    (empty)"
     )
     assert str(repository.readonly_session("main")) == (
-        f"<frazil.Session>\nread_only: True\nsnapshot_id: {tip}"
+        f"<frazil.Session>\nread_only: True\nsnapshot_id: {tip}\ntree:\n    /\n    (empty)"
     )
 
 
@@ -143,5 +144,86 @@ def test_times_and_sets_are_shown_for_people(repository: Repository) -> None:
     assert "set_at: 2024-05-06 07:08:09+00:00" in str(status)
     empty = repository.writable_session("main").status()
     diff = replace(empty, new_groups={"/b", "/a"})
-    assert "new_groups: /a, /b" in read_html(diff)
-    assert "new_arrays: none" in read_html(diff)
+    assert "Groups created/a\n/b" in read_html(diff)
+    assert "Arrays" not in read_html(diff)
+
+
+@pytest.fixture
+def weather(repository: Repository) -> Repository:
+    """Two commits, a branch and a tag."""
+    with repository.transaction("main", message="the first day\n\nand more") as store:
+        group = zarr.create_group(store).create_group("model")
+        about = {"long_name": "2 metre temperature", "units": "K"}
+        group.create_array("t2m", shape=(4, 2), chunks=(2, 2), dtype="f4", attributes=about)
+    repository.create_tag("v1", repository.lookup_branch("main"))
+    repository.create_branch("fix", repository.lookup_branch("main"))
+    with repository.transaction("main", message="values <b>") as store:
+        zarr.open_group(store)["model/t2m"][:] = 1.0
+    return repository
+
+
+TREE = ["/", "└── model/", "    └── t2m  (4, 2) float32, chunks 2x2, 32 B  2 metre temperature [K]"]
+
+
+def test_a_repository_shows_its_refs_commits_and_tree(weather: Repository) -> None:
+    lines = str(weather).splitlines()
+    tips = {name: weather.lookup_branch(name)[:8] for name in ("main", "fix")}
+    start = lines.index("branches:")
+    assert lines[start + 1 : start + 5] == [
+        f"    main: {tips['main']}",
+        f"    fix: {tips['fix']}",
+        "tags:",
+        f"    v1: {tips['fix']}",
+    ]
+    commits = lines[lines.index("last commits on main:") + 1 :]
+    assert [line.split(": ")[1] for line in commits[:3]] == [
+        "values <b>",
+        "the first day",
+        "Repository initialized",
+    ]
+    assert lines[-3:] == [f"    {line}" for line in TREE]
+    shown = read_html(weather)
+    assert "values <b>" in shown
+    assert "\n".join(TREE) in shown
+
+
+def test_a_session_shows_its_tree_and_what_is_uncommitted(weather: Repository) -> None:
+    session = weather.writable_session("main")
+    assert "\n".join(TREE) in read_html(session)
+    zarr.open_group(session.store)["model/t2m"][0, 0] = 2.0
+    assert "/model/t2m: 1 chunk" in read_html(session)
+    assert "    Chunks updated: /model/t2m: 1 chunk" in str(session)
+
+
+def test_a_diff_shows_only_what_there_is(weather: Repository) -> None:
+    diff = weather.diff(from_tag="v1", to_branch="main")
+    assert read_html(diff) == "frazil.DiffChunks updated: /model/t2m: 2 chunks"
+    assert "changes: none" in read_html(weather.writable_session("main").status())
+
+
+def test_histories_show_their_next_entries_and_keep_them(weather: Repository) -> None:
+    ancestry, ops = weather.ancestry(branch="main"), weather.ops_log()
+    for history in (ancestry, ops):
+        assert "object at 0x" not in repr(history)
+    assert repr(ancestry).splitlines()[1].endswith(": values <b>")
+    assert "TagCreated: name v1" in repr(ops)
+    assert "values <b>" in read_html(ancestry)
+    assert next(iter(ancestry)).message == "values <b>"
+    assert "values" not in repr(ancestry)
+    assert [each.message for each in ancestry] == [
+        "the first day\n\nand more",
+        "Repository initialized",
+    ]
+    assert "none left" in repr(ancestry)
+    assert len(list(ops)) == len(list(weather.ops_log()))
+
+
+def test_what_cannot_be_read_is_left_out(weather: Repository) -> None:
+    weather.delete_branch("fix")
+    session = weather.writable_session("main")
+    zarr.create_group(session.store, overwrite=True)
+    assert "(empty)" in read_html(session)
+
+
+def test_a_picture_of_history_has_no_colours_in_a_file(weather: Repository) -> None:
+    assert "\x1b" not in repr(weather.ancestry_graph())

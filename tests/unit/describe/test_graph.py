@@ -31,8 +31,9 @@ def repo_info(
     tags: dict[str, int] | None = None,
     messages: dict[int, str] | None = None,
     times: list[int] | None = None,
+    merged: dict[int, int] | None = None,
 ) -> RepoInfo:
-    """Commits 0, 1, 2 ..., each with a parent before it."""
+    """Commits 0, 1, 2 ..., each with a parent before it; some merge another one."""
     info = RepoInfo(
         spec_version=2,
         tags={},
@@ -49,7 +50,9 @@ def repo_info(
             None if parent is None else snapshot(parent),
             number if times is None else times[number],
             (messages or {}).get(number, f"commit {number}"),
-            {},
+            {"frazil": {"merged": [str(snapshot(merged[number]))]}}
+            if merged and number in merged
+            else {},
         )
     for name, number in branches.items():
         info = info.with_branch(name, snapshot(number))
@@ -217,3 +220,36 @@ def test_what_nothing_leads_to_has_a_line_of_its_own() -> None:
         snapshot(2),
         snapshot(3),
     ]
+
+
+def test_a_merge_has_a_line_from_what_it_merged() -> None:
+    """Whether a branch still leads there, or went on, or not; what was expired is left out."""
+    info = repo_info([None, 0, 0, 1, 3], {"main": 4}, merged={3: 2, 4: 77})
+    assert [line.rstrip() for line in shapes(graph_of(info))] == ["●", "│", "●─╮", "│ │",
+        "│ ●", "│ │", "● │", "│ │", "●─╯"]  # fmt: skip
+    kept = repo_info([None, 0, 0, 1], {"main": 3, "fix": 2}, merged={3: 2})
+    assert shapes(graph_of(kept))[0] == "●─╮"
+    went_on = repo_info([None, 0, 0, 1, 2], {"main": 3, "fix": 4}, merged={3: 2})
+    assert "╮" not in "".join(shapes(graph_of(went_on)))
+    assert "C" in svg_of(graph_of(kept))
+
+
+def shapes(graph: Graph) -> list[str]:
+    return [line[: 2 * graph.width - 1] for line in text_of(graph, plain=True).splitlines()]
+
+
+@given(st.data())
+def test_every_line_of_any_history_with_merges_keeps_to_its_lane(data: st.DataObject) -> None:
+    count = data.draw(st.integers(1, 12))
+    parents = [None, *(data.draw(st.integers(0, at - 1)) for at in range(1, count))]
+    merged = data.draw(st.dictionaries(st.integers(1, count), st.integers(0, count - 1)))
+    earlier = {at: other for at, other in merged.items() if other < at < count}
+    info = repo_info(parents, {"main": count - 1}, merged=earlier)
+    graph = graph_of(info)
+    taken = set[tuple[int, int]]()
+    for line in graph.lines:
+        places = {(line.lane, place) for place in range(line.start, line.last)}
+        assert not places & taken
+        taken |= places
+    drawn = text_of(graph, plain=True).splitlines()
+    assert sum(row.count("●") for row in drawn) == len(graph.commits)

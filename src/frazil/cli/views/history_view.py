@@ -8,10 +8,12 @@ from typing import Any
 
 import typer
 
-from frazil.cli.options import format_size
 from frazil.cli.output import Cell, format_time, print_json, print_table
+from frazil.cli.views.diff_view import as_json, as_text, diff_as_json, diff_as_text
+from frazil.cli.views.log_view import names_by_snapshot, record_as_json
 from frazil.clock import to_datetime
-from frazil.engine.changes.diff import Diff
+from frazil.describe.units import format_size
+from frazil.describe.version_diff import VersionDiff, compare_versions
 from frazil.engine.history.history_editing import Edit, Edited
 from frazil.engine.refs.ancestry import SnapshotRecord
 from frazil.engine.refs.repo_settings import require_version_2
@@ -21,72 +23,21 @@ from frazil.errors import Conflict, IcechunkError, RebaseFailedError, RefNotFoun
 from frazil.format.update_log import Availability, RepoStatus, Update
 from frazil.ids import SnapshotId
 
-# Differences between versions, in words and as JSON.
-
-_SHOWN_CHUNKS = 10
-
-
-def _node_sets(changes: Diff) -> list[tuple[str, list[str]]]:
-    return [
-        (name, sorted(map(str, getattr(changes, name))))
-        for name in (
-            "new_groups",
-            "new_arrays",
-            "deleted_groups",
-            "deleted_arrays",
-            "updated_groups",
-            "updated_arrays",
-        )
-    ]
-
-
-def diff_as_json(changes: Diff) -> dict[str, object]:
-    return {
-        **dict(_node_sets(changes)),
-        "updated_chunks": {str(p): index.tolist() for p, index in changes.updated_chunks.items()},
-        "moved_nodes": [[str(move.from_path), str(move.to_path)] for move in changes.moved],
-    }
-
-
-def diff_as_text(changes: Diff) -> str:
-    lines = list[str]()
-    for name, paths in _node_sets(changes):
-        if paths:
-            lines += [f"{name.replace('_', ' ')}:", *(f"  {path}" for path in paths)]
-    if changes.moved:
-        lines += ["moved nodes:"]
-        lines += [f"  {move.from_path} -> {move.to_path}" for move in changes.moved]
-    if changes.updated_chunks:
-        lines += ["updated chunks:"]
-    for path, index in changes.updated_chunks.items():
-        shown = " ".join(",".join(map(str, row)) for row in index[:_SHOWN_CHUNKS].tolist())
-        more = len(index) - _SHOWN_CHUNKS
-        lines += [f"  {path}: {len(index)}  ({shown}{f' and {more} more' if more > 0 else ''})"]
-    return "\n".join(lines)
-
-
-def record_as_json(record: SnapshotRecord) -> dict[str, Any]:
-    return {
-        "id": str(record.id),
-        "parent_id": None if record.parent_id is None else str(record.parent_id),
-        "written_at": to_datetime(record.flushed_at_us).isoformat(),
-        "message": record.message,
-        "metadata": record.metadata,
-    }
-
 
 def commit_as_json(repository: Repository, snapshot: SnapshotId) -> dict[str, Any]:
     record = repository.lookup_snapshot(snapshot)
     changes = _changes(repository, record)
     manifests = repository.manifest_files(snapshot)
     return {
-        **record_as_json(record),
-        "branches": _names(repository.branches(), snapshot),
-        "tags": _names(repository.tags(), snapshot),
+        **record_as_json(
+            record,
+            names_by_snapshot(repository.branches()),
+            names_by_snapshot(repository.tags()),
+        ),
         "manifests": len(manifests),
         "manifest_bytes": sum(file.size_bytes for file in manifests),
         "chunk_references": sum(file.num_refs for file in manifests),
-        "changes": None if changes is None else diff_as_json(changes),
+        "changes": None if changes is None else as_json(changes),
     }
 
 
@@ -105,22 +56,18 @@ def commit_as_text(repository: Repository, snapshot: SnapshotId) -> str:
     lines += ["", *(f"    {line}" for line in record.message.splitlines()), ""]
     changes = _changes(repository, record)
     if changes is not None:
-        lines.append(diff_as_text(changes) or "no changes")
+        lines.append(as_text(changes) or "no changes")
     return "\n".join(lines).rstrip()
 
 
-def _changes(repository: Repository, record: SnapshotRecord) -> Diff | None:
+def _changes(repository: Repository, record: SnapshotRecord) -> VersionDiff | None:
     """None for the first snapshot, and where the transaction log is gone."""
     if record.parent_id is None:
         return None
     try:
-        return repository.diff(record.parent_id, record.id)
+        return compare_versions(repository, record.parent_id, record.id)
     except IcechunkError:
         return None
-
-
-def _names(refs: dict[str, SnapshotId], snapshot: SnapshotId) -> list[str]:
-    return sorted(name for name, target in refs.items() if target == snapshot)
 
 
 # An entry of the ops log, in words and as JSON.

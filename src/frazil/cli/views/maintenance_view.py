@@ -3,8 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from frazil.cli.options import format_size
+from frazil.cli.options import count_of
 from frazil.cli.output import format_time, print_json, print_table
+from frazil.describe.units import format_size
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
 from frazil.maintenance.pack import PackResult
@@ -36,7 +37,7 @@ def print_summary(summary: GCSummary, *, dry_run: bool) -> None:
         if count or name in {"snapshots", "chunk objects"}:
             print(f"  {count} {name}")
     if summary.objects_failed_to_delete:
-        print(f"{summary.objects_failed_to_delete} objects could not be deleted")
+        print(f"{count_of(summary.objects_failed_to_delete, 'object')} could not be deleted")
         for error in summary.delete_errors:
             print(f"  {error}")
     if summary.skipped_phases:
@@ -45,7 +46,7 @@ def print_summary(summary: GCSummary, *, dry_run: bool) -> None:
 
 def print_expired(info: RepoInfo, expired: list[str], *, dry_run: bool) -> None:
     """`info` is that of before."""
-    print(f"{len(expired)} snapshots {'would be' if dry_run else 'are'} expired")
+    print(f"{count_of(len(expired), 'snapshot')} {'would be expired' if dry_run else 'expired'}")
     rows = []
     for each in expired:
         row = info.snapshots.find(SnapshotId.parse(each))
@@ -57,8 +58,8 @@ def print_expired(info: RepoInfo, expired: list[str], *, dry_run: bool) -> None:
 
 def print_stats(found: StorageStats) -> None:
     print(
-        f"{found.snapshots} snapshots, {found.manifests} manifests of"
-        f" {format_size(found.manifest_bytes)}, {found.references} references"
+        f"{count_of(found.snapshots, 'snapshot')}, {count_of(found.manifests, 'manifest')} of"
+        f" {format_size(found.manifest_bytes)}, {count_of(found.references, 'reference')}"
     )
     headers = ["", "", "native", "virtual", "inline", "alone: native", "virtual", "inline"]
     rows: list[tuple[str, ...]] = [("all", "", *_sizes(found.total), "", "", "")]
@@ -97,8 +98,9 @@ def print_packing(
     if not found.chunks:
         print(f"nothing to {doing[0]}")
         return
-    verb = f"would be {doing[1]}" if dry_run else f"are {doing[1]}"
-    print(f"{found.chunks} chunks ({format_size(found.bytes)}) {verb}: {found.packs} packs")
+    verb = f"would be {doing[1]}" if dry_run else doing[1]
+    packs = count_of(found.packs, "pack")
+    print(f"{count_of(found.chunks, 'chunk')} ({format_size(found.bytes)}) {verb}: {packs}")
     if found.snapshot is not None:
         print(f"branch {branch} is now at new snapshot {found.snapshot}")
 
@@ -129,11 +131,12 @@ def print_path_purge(
         print(f"no snapshot has {plan.path}")
         _print_remaining(plan.remaining)
         return
-    verb = "would be taken" if dry_run else "were taken"
-    print(f"{len(plan.nodes)} nodes {verb} out of {len(plan.snapshots)} snapshots")
+    snapshots, objects = len(plan.snapshots), count_of(len(plan.chunks), "chunk object")
+    verb = "would be removed" if dry_run else "removed"
+    print(f"{count_of(len(plan.nodes), 'node')} {verb} from {count_of(snapshots, 'snapshot')}")
     print(
-        f"{len(plan.manifests)} manifests and {len(plan.chunks)} chunk objects"
-        f" ({format_size(plan.chunk_bytes)}) {'would be' if dry_run else 'are'} deleted"
+        f"{count_of(len(plan.manifests), 'manifest')} and {objects}"
+        f" ({format_size(plan.chunk_bytes)}) {'would be deleted' if dry_run else 'deleted'}"
     )
     for branch, snapshot in commits.items():
         print(f"branch {branch} is now at new snapshot {snapshot}")
@@ -152,7 +155,7 @@ def print_message_purge(plan: MessagePurgePlan, *, dry_run: bool, as_json: bool)
         )
         return
     verb = "would be" if dry_run else "were"
-    print(f"the messages of {len(plan.snapshots)} commits {verb} replaced")
+    print(f"the messages of {count_of(len(plan.snapshots), 'commit')} {verb} replaced")
     _print_remaining(plan.remaining)
 
 
@@ -207,12 +210,12 @@ def print_plan(plan: RechunkPlan) -> None:
             _lengths(one["chunks"]),
             _lengths(one["shards"] or ["-"]),
             " ".join(one["codecs"]),
-            *(f"{one[size] / 1e6:.1f}" for size in ("bytes", "read_bytes", "scratch_bytes")),
+            *(format_size(one[size]) for size in ("bytes", "read_bytes", "scratch_bytes")),
             one["tasks"],
         ]
         for one in arrays
     ]
-    sizes = ["MB", "MB read", "MB scratch"]
+    sizes = ["size", "read", "scratch"]
     print_table(["array", "shape", "chunks", "shards", "codecs", *sizes, "tasks"], rows)
 
 

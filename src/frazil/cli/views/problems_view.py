@@ -5,6 +5,7 @@ from typing import Any
 from frazil.api.repository import Repository
 from frazil.api.storage import Storage
 from frazil.api.virtual_access import GivenAccess, access_of
+from frazil.cli.options import count_of
 from frazil.cli.output import progress_bar, require_consent
 from frazil.cli.repositories import store_at
 from frazil.errors import IcechunkError
@@ -64,7 +65,8 @@ def run_repair(location: str, *, dry_run: bool, consent: bool) -> tuple[VerifyRe
         return planned.before, planned
     if dry_run:
         return planned.after, planned
-    require_consent(f"Replace {len(planned.steps)} files of {location}?", given=consent)
+    replaced = count_of(len(planned.steps), "file")
+    require_consent(f"replace {replaced} of {location}", given=consent)
     done = Repository.repair_storage(storage)
     return done.after, done
 
@@ -122,7 +124,8 @@ def print_text(report: VerifyReport, result: RepairResult | None, *, dry_run: bo
         print(each)
     refs = report.refs
     print(
-        f"{report.snapshots} snapshots, {report.manifests} manifests, {refs.refs} chunk refs"
+        f"{count_of(report.snapshots, 'snapshot')}, {count_of(report.manifests, 'manifest')},"
+        f" {count_of(refs.refs, 'chunk ref')}"
         f" ({refs.native} native, {refs.inline} inline, {refs.virtual} virtual)"
     )
     found = {severity: len(report.of(severity)) for severity in Severity}

@@ -12,13 +12,13 @@ from pathlib import PurePosixPath
 from typing import Any, Self, assert_never
 
 from frazil.cli.failure import describe
-from frazil.cli.output import TABLE, OutputFormat, print_table, silence_logs
-from frazil.cli.repositories import open_repository
+from frazil.cli.on_spark import spark_session
+from frazil.cli.output import TABLE, OutputFormat, print_table
+from frazil.cli.repositories import open_repository, parse_snapshot
 from frazil.engine.repository import Repository
 from frazil.spark.io.read import make_version, open_options
 from frazil.spark.io.sql import SqlPlan, parse_tables, query_catalog
 from frazil.spark.runtime.workers import errors_carried
-from frazil.spark.spark_session import session
 from frazil.spark.table.opened import Opened
 
 # The rows of a query's result, as a table, as CSV or as JSON.
@@ -74,6 +74,21 @@ def _text(value: object) -> str:
             return str(value)
 
 
+def times_as_text(frame: Any) -> Any:
+    """The frame with times as ISO text in UTC: Python has no years before 1 or after 9999."""
+    kinds = [kind for _, kind in frame.dtypes]
+    if not {*kinds} & _TIMES:
+        return frame
+    names = [f"_{number}" for number in range(len(kinds))]  # names may repeat
+    plain = frame.toDF(*names)
+    texts = [
+        f"replace(cast({name} as string), ' ', 'T')" if kind in _TIMES else name
+        for name, kind in zip(names, kinds, strict=True)
+    ]
+    return plain.selectExpr(*texts).toDF(*frame.columns)
+
+
+_TIMES = {"timestamp", "timestamp_ntz", "date"}
 HELP = """\
 Statements end with `;`. \\d lists the tables, \\q leaves, \\? shows this.
 `repo` is the root group; groups below it are tables, too: surface_hourly is /surface/hourly."""
@@ -102,6 +117,8 @@ class Queries:
     ) -> Self:
         """Raises if there is no such repository, version or group."""
         repository = open_repository(repo)
+        if (given := version.get("snapshot")) is not None:
+            version = {**version, "snapshot": str(parse_snapshot(repository, given))}
         names = {TABLE: group, PurePosixPath(repo.rstrip("/")).name: group}
         opened = _open_version(repository, version)
         for path in _groups(opened):
@@ -122,7 +139,7 @@ class Queries:
 
     def run(self, query: str) -> None:
         with self._current_catalog(query) as spark:
-            frame = spark.sql(query)
+            frame = times_as_text(spark.sql(query))
         rows = frame.toLocalIterator(prefetchPartitions=True)
         print_rows(frame.columns, map(tuple, rows), self.output)
 
@@ -142,8 +159,7 @@ class Queries:
 
     def _spark(self) -> Any:
         if not self._started:
-            silence_logs()
-            self._started["spark"] = session(app_name="frazil sql", short_lived=True)
+            self._started["spark"] = spark_session("sql", short_lived=True)
         return self._started["spark"]
 
 
@@ -170,12 +186,15 @@ def _groups(opened: Opened) -> list[str]:
     )
 
 
-def read_statements(lines: Iterable[str]) -> Iterator[str]:
+def read_statements(lines: Iterable[str | None]) -> Iterator[str]:
     """Splits the input into statements: each ends with `;` at the end of a line, or with the last
-    line.
+    line. None drops the lines of a statement that has not ended.
     """
     pending = list[str]()
     for line in lines:
+        if line is None:
+            pending = []
+            continue
         pending.append(line.rstrip("\n"))
         if line.rstrip().endswith(";"):
             yield "\n".join(pending).rstrip().rstrip(";")
@@ -199,7 +218,8 @@ def run_prompt(queries: Queries) -> None:
             print("interrupted", file=sys.stderr)
 
 
-def _read_lines(queries: Queries) -> Iterator[str]:
+def _read_lines(queries: Queries) -> Iterator[str | None]:
+    """Lines as they are typed; None for control-C, which drops those before it."""
     fresh = True
     while True:
         try:
@@ -210,6 +230,7 @@ def _read_lines(queries: Queries) -> Iterator[str]:
         except KeyboardInterrupt:
             print(file=sys.stderr)
             fresh = True
+            yield None
             continue
         match line.strip():
             case "\\q" | "exit" | "quit":

@@ -106,6 +106,7 @@ def store_setting(repository: Repository, key: str, text: str) -> RepositoryConf
             place[part] = {}
         place = place[part]
     place[name] = None if text == "default" else _value(text)
+    _require_in_range(key, place[name])
     try:
         config = decode_config(stored)
     except FormatError as error:
@@ -119,6 +120,26 @@ def store_setting(repository: Repository, key: str, text: str) -> RepositoryConf
     )
     changed.save_config()
     return config
+
+
+# What a field of the format could hold, and what makes sense; both ends are included.
+_RANGES: dict[str, tuple[int, int | None]] = {
+    "compression.level": (1, 22),  # those of zstd
+    "get_partial_values_concurrency": (1, None),
+    "max_concurrent_requests": (1, None),
+    "max_concurrent_decodes": (1, None),
+    "num_updates_per_repo_info_file": (1, None),
+    "repo_update_retries.default.max_tries": (1, None),
+}
+
+
+def _require_in_range(key: str, value: Json) -> None:
+    least, most = _RANGES.get(key, (None, None))
+    if not isinstance(value, int) or least is None:
+        return
+    if value < least or (most is not None and value > most):
+        expected = f"from {least} to {most}" if most is not None else f"at least {least}"
+        raise InvalidInputError(f"{key} cannot be {value}: it is {expected}")
 
 
 def _value(text: str) -> Json:

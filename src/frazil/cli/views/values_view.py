@@ -13,6 +13,7 @@ import numpy.typing as npt
 
 from frazil.cli.output import print_json
 from frazil.cli.repositories import chosen_version, open_repository
+from frazil.describe.units import format_size
 from frazil.engine.files.virtual_access import NO_AUTHORIZATION
 from frazil.engine.session.session import Session
 from frazil.errors import AlreadyExistsError, InvalidInputError
@@ -201,17 +202,19 @@ def open_session(
     authorize: Sequence[str],
 ) -> Session:
     """Opens a session for reading; `authorize` holds values such as file:///data/=local."""
-    version = chosen_version(branch=branch, tag=tag, snapshot=snapshot)
+    repository = open_repository(repo)
+    version = chosen_version(repository, branch=branch, tag=tag, snapshot=snapshot)
     words = dict(one.rpartition("=")[::2] for one in authorize)
     access = parse_access(AccessText(json.dumps(words))) if words else NO_AUTHORIZATION
-    return open_repository(repo).reopened(access=access).readonly_session(version)
+    return repository.reopened(access=access).readonly_session(version)
 
 
 def print_group(session: Session, path: NodePath) -> None:
     print_json(json.loads(session.node(path).user_data).get("attributes", {}))
 
 
-def print_values(chosen: Selected, *, as_json: bool) -> None:
+def print_values(chosen: Selected, *, plain: bool, as_json: bool) -> None:
+    """Values with their coordinates, or, if `plain`, values only, separated by tabs."""
     values = chosen.values(decoded=True)
     if as_json:
         along = chosen.coordinates()
@@ -224,7 +227,7 @@ def print_values(chosen: Selected, *, as_json: bool) -> None:
             }
         )
         return
-    for line in _lines(chosen.squeezed(values)):
+    for line in _lines(chosen.squeezed(values)) if plain else _labelled(chosen, values):
         print(line)
 
 
@@ -241,6 +244,44 @@ def _lines(values: npt.NDArray[Any]) -> list[str]:
     return lines
 
 
+def _labelled(chosen: Selected, values: npt.NDArray[Any]) -> list[str]:
+    """Planes of the last two dimensions with coordinates at their edges, those of others above."""
+    labels = {name: texts_of(each) for name, each in chosen.coordinates().items()}
+    fixed = [f"{name} = {labels[name][0]}" for name in chosen.array.dims if name in chosen.single]
+    dims = [name for name in chosen.array.dims if name not in chosen.single]
+    texts = texts_of(chosen.squeezed(values))
+    if not dims:
+        return [*(["# " + ", ".join(fixed)] if fixed else []), str(texts)]
+    if len(dims) == 1:  # a column, under the name of the array
+        dims, texts = [*dims, ""], texts[:, None]
+        labels[""] = np.array([chosen.array.name], dtype=object)
+    *above, rows, columns = dims
+    corner = f"{rows} \\ {columns}" if columns else rows
+    lines = list[str]()
+    for place in np.ndindex(*texts.shape[:-2]):
+        places = zip(above, place, strict=True)
+        title = [*fixed, *(f"{name} = {labels[name][at]}" for name, at in places)]
+        lines += [""] if lines else []
+        lines += ["# " + ", ".join(title)] if title else []
+        table = [[corner, *labels[columns]]]
+        table += [[label, *row] for label, row in zip(labels[rows], texts[place], strict=True)]
+        lines += align(table)
+    return lines
+
+
+def align(table: Sequence[Sequence[Any]]) -> list[str]:
+    """Lines of columns, all but the first to the right."""
+    texts = [list(map(str, row)) for row in table]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(
+            [row[0].ljust(widths[0])]
+            + [text.rjust(width) for text, width in zip(row[1:], widths[1:], strict=True)]
+        ).rstrip()
+        for row in texts
+    ]
+
+
 def _plain(values: npt.NDArray[Any]) -> Any:
     """Converts values for JSON: no NaN, times as text."""
     if values.dtype.kind == "f":
@@ -253,9 +294,10 @@ def _plain(values: npt.NDArray[Any]) -> Any:
 def print_head(session: Session, path: NodePath, count: int, *, as_json: bool) -> None:
     facts = _facts(session, path)
     part = _corner(session, path, facts["shape"], count)
-    values = part.values(decoded=False)
+    values = part.values(decoded=True)
     if as_json:
-        print_json({**facts, "values": _plain(values)})
+        along = {name: _plain(each) for name, each in part.coordinates().items()}
+        print_json({**facts, "coords": along, "values": _plain(values)})
         return
     dims = facts["dimension_names"] or [None] * len(facts["shape"])
     sizes = ", ".join(
@@ -264,16 +306,17 @@ def print_head(session: Session, path: NodePath, count: int, *, as_json: bool) -
     )
     stored = ", ".join(f"{n} {kind}" for kind, n in facts["stored_chunks"].items() if n)
     lines = {
-        "array": f"{path}  ({sizes}) {facts['data_type']}",
+        "array": f"{path}  ({sizes}) {facts['data_type']}, {format_size(facts['size_bytes'])}",
         "chunks": f"{tuple(facts['chunks'])}; stored: {stored or 'none'}",
         "codecs": " ".join(facts["codecs"]),
         "fill value": json.dumps(facts["fill_value"]),
     }
     lines |= {f"  {name}": json.dumps(value) for name, value in facts["attributes"].items()}
+    width = max(map(len, lines)) + 2
     for name, text in lines.items():
-        print(f"{name:<12}{text}")
+        print(f"{name:<{width}}{text}")
     print()
-    for line in _lines(part.squeezed(values)):
+    for line in _labelled(part, values):
         print(line)
 
 
@@ -294,6 +337,7 @@ def _facts(session: Session, path: NodePath) -> dict[str, Any]:
             codec["name"] if isinstance(codec, dict) else codec for codec in metadata["codecs"]
         ],
         "fill_value": metadata.get("fill_value"),
+        "size_bytes": prod(metadata["shape"]) * open_array(session, path).dtype.itemsize,
         "stored_chunks": {kind.name.lower(): count for kind, count in kinds.items()},
         "attributes": metadata.get("attributes", {}),
     }

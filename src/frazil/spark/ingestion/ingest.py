@@ -43,7 +43,7 @@ from frazil.spark.ingestion.ingest_run import (
 from frazil.spark.ingestion.target import parse_group
 from frazil.spark.io.write import WriteResult, write
 from frazil.spark.runtime.commits import CommitNote, commit_once, find_commit
-from frazil.spark.runtime.executor import SparkExecutor, spark_executor
+from frazil.spark.runtime.executor import JobExecutor, job_executor
 from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.sources import Source, SourceDescription, SourceName, find_sources, parse_format
 from frazil.spark.table.opened import RepositoryLike
@@ -55,7 +55,7 @@ PARQUET = "parquet"
 
 
 def find_rows(
-    spark: SparkSession,
+    spark: SparkSession | None,
     sources: DataFrame | SourceName | Iterable[SourceName],
     format: str | None,  # noqa: A002 -- what Spark calls it
 ) -> DataFrame | list[str]:
@@ -70,6 +70,8 @@ def find_rows(
     if format is None and any(are_parquet) and not all(are_parquet):
         raise InvalidInputError("Parquet files and arrays cannot be ingested together")
     if format == PARQUET or (format is None and names and all(are_parquet)):
+        if spark is None:
+            raise InvalidInputError("rows are written by Spark: a session is needed")
         return spark.read.parquet(*names)
     return names
 
@@ -111,7 +113,7 @@ class IngestResult:
 
 
 def ingest(
-    spark: SparkSession,
+    spark: SparkSession | None,
     sources: SourceName | Iterable[SourceName] | DataFrame,
     repo: RepositoryLike,
     *,
@@ -142,7 +144,8 @@ def ingest(
 
     Args:
         spark: the session whose executors read and write. They must see the sources and the
-            repository under the same paths as the driver.
+            repository under the same paths as the driver. None: this process does the work, one
+            task after the other, which is faster for some hundred megabytes.
         sources: paths, patterns and directories, of this machine or in buckets (`s3://...`), and
             URLs of files on web servers. Sources are ordered by the coordinate of
             `concat_dim`, which must neither overlap nor repeat; as given if there is none.
@@ -234,7 +237,7 @@ def ingest(
         return _nothing_done(done, started)
     found = find_sources(given, source_format=source_format, storage=source_storage)
     note = _note(spark, request, len(found))
-    with spark_executor(spark, request.repository, progress, job=note.job) as executor:
+    with job_executor(spark, request.repository, progress, job=note.job) as executor:
         session = request.repository.writable_session(branch)
         written, gone = _write(executor, request, session, found)
         note = replace(note, facts={**note.facts, "skipped": len(gone)} if gone else note.facts)
@@ -270,7 +273,7 @@ class IngestPlan:
 
 
 def explain_ingest(
-    spark: SparkSession,
+    spark: SparkSession | None,
     sources: SourceName | Iterable[SourceName],
     repo: RepositoryLike,
     *,
@@ -311,7 +314,7 @@ def explain_ingest(
     )
     found = find_sources(given, source_format=parse_format(format), storage=source_storage)
     session = request.repository.writable_session(branch)
-    with spark_executor(spark, request.repository, progress=False) as executor:
+    with job_executor(spark, request.repository, progress=False) as executor:
         request, good, bad = _describe_all(executor, request, found)
         (planned, virtual_chunks), more = without_bad_sources(
             list(good),
@@ -346,7 +349,7 @@ def _of_rows(made: WriteResult) -> IngestResult:
 
 
 def _write(
-    executor: SparkExecutor, request: Request, session: Session, found: tuple[Source, ...]
+    executor: JobExecutor, request: Request, session: Session, found: tuple[Source, ...]
 ) -> tuple[Written, tuple[SkippedSource, ...]]:
     """Everything but the commit; what was left out."""
     request, good, bad = _describe_all(executor, request, found)
@@ -364,7 +367,7 @@ type _Errors = list[tuple[Source, IcechunkError]]
 
 
 def _describe_all(
-    executor: SparkExecutor, request: Request, found: tuple[Source, ...]
+    executor: JobExecutor, request: Request, found: tuple[Source, ...]
 ) -> tuple[Request, _Described, _Errors]:
     """Describes the sources; the request then has the dimensions that they are combined along."""
     good, bad = _describe(executor, request, found)
@@ -376,7 +379,7 @@ def _describe_all(
 
 
 def _describe(
-    executor: SparkExecutor, request: Request, found: tuple[Source, ...]
+    executor: JobExecutor, request: Request, found: tuple[Source, ...]
 ) -> tuple[_Described, _Errors]:
     """Returns descriptions of the sources that can be described, and the errors of the others."""
     described = describe_sources(
@@ -401,13 +404,19 @@ def _describe(
     return good, bad
 
 
-def _note(spark: SparkSession, request: Request, sources: int) -> CommitNote:
+def _note(spark: SparkSession | None, request: Request, sources: int) -> CommitNote:
     return CommitNote(
         operation="ingest",
-        application=spark.conf.get("spark.app.name", "spark") or "spark",
+        application=_application(spark),
         key=request.key,
         facts={"mode": str(request.mode), "sources": sources},
     )
+
+
+def _application(spark: SparkSession | None) -> str:
+    if spark is None:
+        return "frazil"
+    return spark.conf.get("spark.app.name", "spark") or "spark"
 
 
 def _nothing_done(snapshot_id: str, started: float) -> IngestResult:

@@ -7,8 +7,7 @@ from typing import Any
 
 from frazil.engine.files.files import Files
 from frazil.errors import IcechunkError
-from frazil.spark.runtime.executor import SparkExecutor
-from frazil.spark.runtime.jobs import parallelism
+from frazil.spark.runtime.executor import JobExecutor
 from frazil.spark.sources import Source, SourceDescription, describe_source
 
 # Opening a file takes some milliseconds, starting a Spark job some hundred.
@@ -19,7 +18,7 @@ type Described = SourceDescription | IcechunkError
 
 
 def describe_sources(
-    executor: SparkExecutor,
+    executor: JobExecutor,
     sources: Sequence[Source],
     doing: str,
     *,
@@ -37,7 +36,7 @@ def describe_sources(
     executor.report(doing, 0, 0)
     if count <= LOCAL_DESCRIPTIONS:
         return [describe(source) for source in sources]
-    partitions = max(parallelism(executor.spark), count // FILES_PER_TASK)
+    partitions = max(executor.parallelism, count // FILES_PER_TASK)
     task = _DescribeSources(tuple(sources), describe)
     parts = executor.run(task, count, doing, sizes=0, partitions=partitions)
     return [described for part in parts for described in part]

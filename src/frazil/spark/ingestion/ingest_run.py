@@ -30,7 +30,7 @@ from frazil.spark.ingestion.tasks import IngestJob, Records
 from frazil.spark.ingestion.virtual_ingest import VirtualJob, record_names
 from frazil.spark.ingestion.virtual_jobs import plan_targets, run_virtual
 from frazil.spark.runtime import jobs
-from frazil.spark.runtime.executor import SparkExecutor
+from frazil.spark.runtime.executor import JobExecutor
 from frazil.spark.runtime.stored_refs import RefsSink, Stored, plan_sink
 from frazil.spark.sources import Source, SourceDescription
 from frazil.spark.sources.source_reader import AnySource
@@ -192,7 +192,7 @@ class _Virtual:
 
 
 def write_sources(
-    executor: SparkExecutor,
+    executor: JobExecutor,
     request: Request,
     session: Session,
     described: Mapping[Source, SourceDescription],
@@ -232,7 +232,7 @@ def write_sources(
 
 
 def count_work(
-    executor: SparkExecutor,
+    executor: JobExecutor,
     request: Request,
     session: Session,
     described: Mapping[Source, SourceDescription],
@@ -252,7 +252,7 @@ def count_work(
 
 
 def _write_chunks(
-    executor: SparkExecutor, request: Request, session: Session, job: IngestJob
+    executor: JobExecutor, request: Request, session: Session, job: IngestJob
 ) -> Stored:
     """Chunks of the arrays that are copied, and references to them into the session."""
     plan = job.plan
@@ -323,7 +323,7 @@ def _comparable(existing: SourceDescription, joined: tuple[str, ...]) -> SourceD
 
 
 def _write_virtual(
-    executor: SparkExecutor, request: Request, session: Session, copied: IngestJob
+    executor: JobExecutor, request: Request, session: Session, copied: IngestJob
 ) -> _Virtual:
     layout = copied.plan.layout
     arrays = tuple(k for k, array in enumerate(layout.arrays) if array.stored is not None)
@@ -360,7 +360,7 @@ def _require_containers(session: Session, sources: Sequence[Source]) -> None:
         )
 
 
-def _plan_work(executor: SparkExecutor, layout: Layout) -> IngestPlan:
+def _plan_work(executor: JobExecutor, layout: Layout) -> IngestPlan:
     total = plan_ingest(layout, task_bytes=jobs.MAX_TASK_BYTES, partition_bytes=1).size_bytes()
-    size = jobs.task_bytes(total, jobs.parallelism(executor.spark))
+    size = jobs.task_bytes(total, executor.parallelism)
     return plan_ingest(layout, task_bytes=size, partition_bytes=size)

@@ -14,7 +14,6 @@ from frazil.format.chunk_index import Box
 from frazil.paths import NodePath
 from frazil.spark.ingestion.ingest_layout import Layout
 from frazil.spark.ingestion.virtual_ingest import VirtualJob, refer
-from frazil.spark.runtime.jobs import map_tasks, parallelism
 from frazil.spark.runtime.progress import Counter
 from frazil.spark.runtime.stored_refs import (
     BLOCKS,
@@ -52,12 +51,12 @@ def _appended(layout: Layout, position: int) -> Box:
 
 def run_virtual(sink: RefsSink, job: VirtualJob, doing: str) -> Stored:
     """Runs the tasks, and lets the session have the manifests."""
-    count, spark = len(job.sources), sink.executor.spark
-    partitions = max(4 * parallelism(spark), -(-count // SOURCES_PER_TASK))
+    count = len(job.sources)
+    partitions = max(4 * sink.executor.parallelism, -(-count // SOURCES_PER_TASK))
     with sink.executor.counter(doing, job.size_bytes()) as counter:
         # not RefsSink.run: progress counts the references of each source
         store = _Refer(job, counter, sink.gather())
-        return sink.take(map_tasks(spark, count, partitions, store, BLOCKS))
+        return sink.take(sink.executor.map_rows(count, partitions, store, BLOCKS))
 
 
 @dataclass(frozen=True, slots=True, eq=False)

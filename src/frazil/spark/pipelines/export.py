@@ -32,7 +32,7 @@ from frazil.spark.io.opening import (
 )
 from frazil.spark.io.read import read
 from frazil.spark.pipelines.relayout import dims_of
-from frazil.spark.runtime.executor import SparkExecutor, spark_executor
+from frazil.spark.runtime.executor import JobExecutor, job_executor
 from frazil.spark.runtime.jobs import MAX_TASK_BYTES, Cut
 from frazil.spark.runtime.progress import ProgressOption
 from frazil.spark.runtime.workers import errors_carried
@@ -317,7 +317,7 @@ class ExportResult:
 
 
 def export(
-    spark: SparkSession,
+    spark: SparkSession | None,
     repo: RepositoryLike,
     target: str | Path,
     *,
@@ -336,7 +336,8 @@ def export(
     """Writes a version of a group to another place, in another format.
 
     Args:
-        spark: the session whose executors read and write.
+        spark: the session whose executors read and write. None: this process does the work, one
+            task after the other; not for Parquet.
         repo: the repository, or where it is.
         target: a path or location that executors see, too: of a folder, or of one NetCDF file.
         format: `zarr` copies chunks as they are, and everything below the group; `parquet` writes
@@ -372,7 +373,7 @@ def export(
     session = repository.readonly_session(_version(branch, tag, snapshot))
     home = NodePath.from_key_prefix(group)
     explain_export(session, group, variables)  # says what is missing
-    with spark_executor(spark, repository, progress) as executor:
+    with job_executor(spark, repository, progress) as executor:
         job = _Export(executor, session, home, str(target), variables, overwrite)
         match kind:
             case Format.ZARR:
@@ -382,7 +383,7 @@ def export(
             case Format.NETCDF:
                 objects, size_bytes = _export_netcdf(job, split or {})
             case Format.PARQUET:
-                objects, size_bytes = _export_parquet(job, repo, storage)
+                objects, size_bytes = _export_parquet(job, spark, repo, storage)
             case _:
                 assert_never(kind)
     return ExportResult(
@@ -408,7 +409,7 @@ def explain_export(session: Session, group: str, variables: Sequence[str] | None
 
 @dataclass(frozen=True, slots=True)
 class _Export:
-    executor: SparkExecutor
+    executor: JobExecutor
     session: Session
     group: NodePath
     target: str
@@ -444,11 +445,14 @@ def _export_netcdf(job: _Export, split: Mapping[str, int]) -> Counts:
     return counts
 
 
-def _export_parquet(job: _Export, repo: RepositoryLike, storage: StorageOptions | None) -> Counts:
+def _export_parquet(
+    job: _Export, spark: SparkSession | None, repo: RepositoryLike, storage: StorageOptions | None
+) -> Counts:
+    if spark is None:
+        raise InvalidInputError("Parquet is written by Spark: a session is needed")
     local = "://" not in job.target
     if local and Path(job.target).exists() and not job.overwrite:
         raise AlreadyExistsError(f"there is already {job.target}")
-    spark = job.executor.spark  # whose writer it is, not Executor.run
     frame = read(
         spark,
         repo,

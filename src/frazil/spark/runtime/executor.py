@@ -1,11 +1,16 @@
-"""The executor protocol (frazil.maintenance.executor) on Spark."""
+"""The executor protocol (frazil.maintenance.executor) on Spark, and its jobs in this process.
+
+A job of an ingest or an export also maps tasks to rows of Arrow tables and gathers these. Both
+executors do that, with the same plans and the same tasks: LocalExecutor is for work that is done
+before a JVM would have started.
+"""
 
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import groupby
+from itertools import groupby, pairwise
 from operator import itemgetter
 from typing import Any, Protocol, cast
 from uuid import uuid4
@@ -73,6 +78,10 @@ class ExecutorFiles:
 # The result for one range of rows. Pickled: only the driver reads it.
 RESULTS = pa.schema([("first", pa.int64()), ("result", pa.binary())])
 BLOCKS = pa.schema([("share", pa.int64()), ("block", pa.binary())])
+
+
+type MapRange = Callable[[range], Iterable[pa.RecordBatch]]
+type MapRows = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 
 class FilesOpener(Protocol):
@@ -157,6 +166,34 @@ class SparkExecutor:
             else:
                 yield from unpickle_results(collect(results))
 
+    @property
+    def parallelism(self) -> int:
+        """Tasks that run at once."""
+        return parallelism(self.spark)
+
+    def map_rows(
+        self, count: int, partitions: int, function: MapRange, schema: pa.Schema
+    ) -> DataFrame:
+        """The rows that `function` makes of ranges of the tasks 0 to `count`."""
+        return map_tasks(self.spark, count, partitions, function, schema)
+
+    def gather_rows(
+        self, rows: DataFrame, more: pa.Table, by: Sequence[str], function: MapRows,
+        schema: pa.Schema, *, groups: int,
+    ) -> DataFrame:  # fmt: skip
+        """The rows that `function` makes of those with the same values of `by`, which are ordered.
+
+        `more` are rows of this process; there are at most so many `groups`.
+        """
+        if more.num_rows:
+            rows = rows.union(self.spark.createDataFrame(more))
+        parts = max(1, min(groups, 4 * self.parallelism))
+        ordered = rows.repartition(parts, *by).sortWithinPartitions(*by)
+        return map_arrow(ordered, function, schema)
+
+    def collect(self, rows: DataFrame) -> pa.Table:
+        return collect(rows)
+
     @contextmanager
     def counter(self, doing: str, total: int) -> Iterator[Counter]:
         """A counter for tasks; while inside, what they count is reported as progress."""
@@ -166,6 +203,110 @@ class SparkExecutor:
 
     def report(self, doing: str, done: int, total: int) -> None:
         self.tell(JobProgress(_capitalize(doing), done, total))
+
+
+@dataclass(frozen=True, slots=True)
+class LocalExecutor:
+    """Runs the tasks of a job in this process, one after the other, on the calling thread.
+
+    Not on several: libraries that read sources (eccodes, HDF5) are not all safe for threads.
+    """
+
+    files: FilesOpener
+    tell: ProgressCallback
+    parallelism: int = 1
+
+    @property
+    def is_remote(self) -> bool:
+        return False
+
+    def run[T](
+        self,
+        task: Task[T],
+        count: int,
+        doing: str,
+        *,
+        spans: Sequence[range] | None = None,
+        prefetch: bool = False,
+        sizes: Sizes | None = None,
+        partitions: int | None = None,
+    ) -> Iterator[T]:
+        del prefetch  # one result is in memory
+        amounts = Amounts(count, count if sizes is None else sizes)
+        files = self.files.open()
+        with self.counter(doing, amounts.total if count else 0) as counter:
+            for rows in spans or divide_rows(count, partitions or count):
+                yield task(files, rows)
+                counter.add(amounts.of(rows))
+
+    def map_rows(
+        self, count: int, partitions: int, function: MapRange, schema: pa.Schema
+    ) -> pa.Table:
+        batches = (batch for rows in divide_rows(count, partitions) for batch in function(rows))
+        return pa.Table.from_batches(batches, schema)
+
+    def gather_rows(
+        self, rows: pa.Table, more: pa.Table, by: Sequence[str], function: MapRows,
+        schema: pa.Schema, *, groups: int,
+    ) -> pa.Table:  # fmt: skip
+        del groups
+        ordered = pa.concat_tables([rows, more]).sort_by([(name, "ascending") for name in by])
+        return pa.Table.from_batches(function(iter(ordered.to_batches())), schema)
+
+    def collect(self, rows: pa.Table) -> pa.Table:
+        return rows
+
+    @contextmanager
+    def counter(self, doing: str, total: int) -> Iterator[Counter]:
+        counter = LocalCounter(_capitalize(doing), total, self.tell)
+        counter.add(0)
+        yield counter
+        self.tell(JobProgress(counter.doing, total or counter.done, total))
+
+    def report(self, doing: str, done: int, total: int) -> None:
+        self.tell(JobProgress(_capitalize(doing), done, total))
+
+
+type JobExecutor = SparkExecutor | LocalExecutor
+
+
+def divide_rows(count: int, partitions: int) -> list[range]:
+    """The rows 0 to `count` in so many ranges, none of them empty, as Spark's tasks have them."""
+    parts = max(1, min(count, partitions))
+    edges = [count * k // parts for k in range(parts + 1)]
+    return [range(start, stop) for start, stop in pairwise(edges) if start < stop]
+
+
+@dataclass(slots=True)
+class LocalCounter:
+    """Reports what tasks of this process count, as they do."""
+
+    doing: str
+    total: int
+    tell: ProgressCallback
+    done: int = 0
+
+    def add(self, amount: int) -> None:
+        self.done += amount
+        done = min(self.done, self.total or self.done)
+        self.tell(JobProgress(self.doing, done, self.total))
+
+
+@contextmanager
+def job_executor(
+    spark: SparkSession | None,
+    repository: Repository,
+    progress: ProgressOption = None,
+    *,
+    job: str | None = None,
+) -> Iterator[JobExecutor]:
+    """Spark's executors, or this process if there is no session."""
+    if spark is not None:
+        with spark_executor(spark, repository, progress, job=job) as executor:
+            yield executor
+        return
+    with progress_callback(progress) as tell:
+        yield LocalExecutor(ExecutorFiles.of(repository), tell)
 
 
 @contextmanager

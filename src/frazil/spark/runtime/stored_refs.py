@@ -25,7 +25,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
 from frazil.engine.changes.attached_manifests import (
     Attached,
@@ -48,8 +47,7 @@ from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ManifestId, NodeId
 from frazil.maintenance.executor import Sizes, Task
 from frazil.paths import NodePath
-from frazil.spark.runtime.executor import Amounts, FilesOpener, SparkExecutor
-from frazil.spark.runtime.jobs import collect, map_arrow, map_tasks, parallelism
+from frazil.spark.runtime.executor import Amounts, FilesOpener, JobExecutor
 from frazil.spark.runtime.progress import Counter
 from frazil.spark.runtime.workers import carrying_errors, limit_gc
 
@@ -426,7 +424,7 @@ def _attached(row: Mapping[str, Any]) -> Attached:
 class RefsSink:
     """Takes references to chunks that tasks store into a session."""
 
-    executor: SparkExecutor
+    executor: JobExecutor
     session: Session
     base: Session  # read-only, the snapshot that the session began with
     targets: tuple[CellTarget, ...]
@@ -450,14 +448,22 @@ class RefsSink:
             return Stored(chunks=0, size_bytes=0)
         with self.executor.counter(doing, amounts.total) as counter:
             store = _StoreTask(self.executor.files, task, counter, amounts, self.gather())
-            spark = self.executor.spark
-            return self.take(map_tasks(spark, count, partitions, store, BLOCKS))
+            return self.take(self.executor.map_rows(count, partitions, store, BLOCKS))
 
-    def take(self, blocks: DataFrame) -> Stored:
-        """Evaluates rows of BLOCKS, and lets the session have what they tell of."""
+    def take(self, blocks: Any) -> Stored:
+        """Evaluates rows of BLOCKS, as the executor has them, and lets the session have what they
+        tell of.
+        """
         if not self.many:
-            return self.set_refs(collect(blocks))
-        return self.attach(collect(self._manifests(blocks)))
+            return self.set_refs(self.executor.collect(blocks))
+        cells = sum(prod(target.cells) for target in self.targets)
+        empty = [block.to_row() for block in empty_blocks(self.targets)]
+        write = WriteCells(self.base, self.targets)
+        manifests = self.executor.gather_rows(
+            blocks, pa.Table.from_pylist(empty, schema=BLOCKS), ("array", "cell"), write, MANIFESTS,
+            groups=cells,
+        )  # fmt: skip
+        return self.attach(self.executor.collect(manifests))
 
     def set_refs(self, table: pa.Table) -> Stored:
         """References of rows of BLOCKS, which the commit makes manifests of."""
@@ -477,17 +483,6 @@ class RefsSink:
                          "notes": b""})  # fmt: skip
             told += [{**row, "chunks": 0, "bytes": 0} for row in rows]
         return Stored.sum(told)
-
-    def _manifests(self, blocks: DataFrame) -> DataFrame:
-        cells = sum(prod(target.cells) for target in self.targets)
-        writers = max(1, min(cells, 4 * parallelism(self.executor.spark)))
-        empty = [block.to_row() for block in empty_blocks(self.targets)]
-        if empty:
-            table = pa.Table.from_pylist(empty, schema=BLOCKS)
-            blocks = blocks.union(self.executor.spark.createDataFrame(table))
-        shuffled = blocks.repartition(writers, "array", "cell")
-        ordered = shuffled.sortWithinPartitions("array", "cell")
-        return map_arrow(ordered, WriteCells(self.base, self.targets), MANIFESTS)
 
     def attach(self, table: pa.Table) -> Stored:
         """Manifests that WriteCells wrote."""
@@ -516,7 +511,7 @@ def attach_manifests(
 
 
 def plan_sink(
-    executor: SparkExecutor,
+    executor: JobExecutor,
     repository: Repository,
     session: Session,
     arrays: Sequence[tuple[NodePath, Box | None]],
@@ -538,7 +533,7 @@ def can_write_cells(targets: Iterable[CellTarget]) -> bool:
 
 
 def write_log(
-    executor: SparkExecutor,
+    executor: JobExecutor,
     base: Session,
     log: TransactionLog,
     chunks: Mapping[NodeId, Sequence[ChunkSet]],
