@@ -1,7 +1,6 @@
 """Entries of the ops log, with Icechunk's names."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -9,9 +8,11 @@ import numpy.typing as npt
 
 from frazil.api.values import RepoStatus, SpecVersion
 from frazil.clock import from_datetime, to_datetime
+from frazil.dataclass import dataclass
 from frazil.format.records import Displayed
 from frazil.format.update_log import UpdateLog
 from frazil.ids import format_ids
+from frazil.twins import AsyncCloseableIterator
 
 
 class UpdateType:
@@ -158,6 +159,11 @@ _KINDS: Mapping[int, Callable[..., AnyUpdateType]] = {
     15: UpdateType.FeatureFlagChanged,
     16: lambda status: UpdateType.RepoStatusChanged(RepoStatus.of(status)),
 }
+
+
+def iterate(pages: Iterable[UpdateLog]) -> AsyncCloseableIterator[Update]:
+    """Iterates over the entries of pages of the ops log."""
+    return AsyncCloseableIterator(map(entries, pages))
 
 
 def entries(page: UpdateLog) -> Iterator[Update]:

@@ -1,12 +1,12 @@
 """Public values: arguments and results of methods, with ids as text."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import index
 from typing import Any, Literal
 
 from frazil.clock import from_datetime, to_datetime
+from frazil.dataclass import dataclass
 from frazil.engine.changes import diff
 from frazil.engine.refs import repo_settings
 from frazil.engine.refs.ancestry import SnapshotBlock, SnapshotList

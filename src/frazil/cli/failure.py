@@ -1,9 +1,8 @@
 """Errors as text for a terminal: one line, and a hint where there is one."""
 
-from dataclasses import dataclass
-
 import typer
 
+from frazil.dataclass import dataclass
 from frazil.errors import (
     ConflictError,
     IcechunkError,

@@ -14,9 +14,9 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
+from frazil.dataclass import dataclass
 from frazil.errors import ReadOnlyError
 from frazil.objectstore.reads import Parts
 from frazil.ranges import ByteRange, Range

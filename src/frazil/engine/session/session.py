@@ -8,22 +8,13 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from frazil.clock import Clock
 from frazil.engine.changes.change_set import ChangeSet, plan_move
 from frazil.engine.changes.diff import Diff, paths_in, summarise
 from frazil.engine.changes.zarr_metadata import ArrayMetadata, parse_node_metadata
-from frazil.engine.commit.commit import CommitRequest, amend, commit, flush, transaction_log
 from frazil.engine.files.files import Files
-from frazil.engine.merge.rebase import (
-    Position,
-    Rebasing,
-    commit_rebasing,
-    expand_attached,
-    replay,
-    with_attempts,
-)
-from frazil.engine.merge.solver import Policy
 from frazil.engine.refs.commit_metadata import carry_over_notes, require_json
 from frazil.engine.refs.entries import files_of
 from frazil.engine.refs.entry import EntryPoint
@@ -40,7 +31,16 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.nodes import ArrayData, Node
 from frazil.format.snapshot import Snapshot
 from frazil.ids import SnapshotId
+from frazil.lazy import lazy_module
 from frazil.paths import ROOT, NodePath
+
+if TYPE_CHECKING:
+    from frazil.engine.commit import commit as commits
+    from frazil.engine.merge import rebase
+    from frazil.engine.merge.solver import Policy
+else:  # readers need neither
+    commits = lazy_module("frazil.engine.commit.commit")
+    rebase = lazy_module("frazil.engine.merge.rebase")
 
 __all__ = ["Session", "SessionMode", "reopen"]
 
@@ -147,7 +147,7 @@ class Session(SessionChunks):
         metadata: Mapping[str, Json] | None = None,
         *,
         allow_empty: bool = False,
-        rebasing: Rebasing | None = None,
+        rebasing: "rebase.Rebasing | None" = None,
         relies_on: tuple[SnapshotId, ...] = (),
     ) -> SnapshotId:
         """Makes the changes the new tip of the branch.
@@ -160,10 +160,10 @@ class Session(SessionChunks):
         with self._writing:
             self._require_to_commit(allow_empty=allow_empty)
             if rebasing is None:
-                return self._conclude(commit, message, given, relies_on)
-            return commit_rebasing(
+                return self._conclude(commits.commit, message, given, relies_on)
+            return rebase.commit_rebasing(
                 lambda attempts: self._conclude(
-                    commit, message, with_attempts(given, attempts), relies_on
+                    commits.commit, message, rebase.with_attempts(given, attempts), relies_on
                 ),
                 self.rebase,
                 rebasing,
@@ -181,21 +181,23 @@ class Session(SessionChunks):
         given = self._commit_metadata(metadata)
         with self._writing:
             self._require_to_commit(allow_empty=allow_empty)
-            return self._conclude(amend, message, carry_over_notes(self._base.metadata, given))
+            notes = carry_over_notes(self._base.metadata, given)
+            return self._conclude(commits.amend, message, notes)
 
     def flush(self, message: str, metadata: Mapping[str, Json] | None = None) -> SnapshotId:
         """Makes the changes a snapshot, and leaves the branch where it is."""
         given = self._commit_metadata(metadata)
         with self._writing:
             self._require_to_commit(allow_empty=True)
-            return self._conclude(flush, message, given)
+            return self._conclude(commits.flush, message, given)
 
-    def rebase(self, policy: Policy) -> None:
+    def rebase(self, policy: "Policy") -> None:
         """Carries the changes over what was committed since; as far as it got, if it fails."""
         with self._writing:
             branch = self._require_to_commit(allow_empty=True)
-            start = Position(self._base, expand_attached(self.files, self.copy_changes()))
-            for reached in replay(self.files, self._entry.fetch(), branch, start, policy):
+            changes = rebase.expand_attached(self.files, self.copy_changes())
+            start = rebase.Position(self._base, changes)
+            for reached in rebase.replay(self.files, self._entry.fetch(), branch, start, policy):
                 self._be_at(reached.base, reached.changes.copy())
 
     def revise(self, revision: Callable[[ChangeSet], ChangeSet]) -> None:
@@ -214,7 +216,7 @@ class Session(SessionChunks):
         snapshot, changes = self.moment()
         gone = changes.deleted.values()
         path_of = paths_in((n for n in changes.edited.values() if n is not None), gone)
-        log = transaction_log(snapshot, changes)
+        log = commits.transaction_log(snapshot, changes)
         return summarise([log], lambda node_id: path_of(node_id) or changes.path_of(node_id))
 
     # Shared parts
@@ -240,13 +242,13 @@ class Session(SessionChunks):
 
     def _conclude(
         self,
-        write: Callable[[Files, EntryPoint, CommitRequest], Snapshot],
+        write: Callable[[Files, EntryPoint, "commits.CommitRequest"], Snapshot],
         message: str,
         metadata: Mapping[str, Json],
         relies_on: tuple[SnapshotId, ...] = (),
     ) -> SnapshotId:
         """Read-only from then on, at the new snapshot."""
-        request = CommitRequest(
+        request = commits.CommitRequest(
             branch=self._require_to_commit(allow_empty=True),
             base=self._base,
             changes=self._settled_changes(),

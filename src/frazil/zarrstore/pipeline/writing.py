@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Buffer, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -14,6 +13,7 @@ import zarr
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
+from frazil.dataclass import dataclass
 from frazil.errors import ReadOnlyStoreError
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.coding import (
