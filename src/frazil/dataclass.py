@@ -56,11 +56,12 @@ class _Deferred:
     def compile(self, name: str) -> None:
         """Replaces a placeholder. Threads that do it at the same time set equal functions."""
         if name == "__init__":
-            self.cls.__init__ = self._compile_init()  # type: ignore[misc]  # it has none yet
+            self.cls.__init__ = self._compile_init()
             return
         if name == "__match_args__":
             fields = self.fields().items()
-            self.cls.__match_args__ = tuple(k for k, f in fields if f.init and not f.kw_only)
+            names = tuple(name for name, field in fields if field.init and not field.kw_only)
+            setattr(self.cls, name, names)
             return
         compiled = dataclasses.dataclass(_class_like(self.cls, self.namespace), **self.options)
         for each in (*PLACEHOLDERS, "__doc__", "__replace__"):
@@ -106,7 +107,7 @@ class _Deferred:
             has_default = f"_default_{name}" in scope
             if field.init:
                 default = f"=_default_{name}" if has_default else ""
-                parameters[field.kw_only].append(f"{name}{default}")
+                parameters[bool(field.kw_only)].append(f"{name}{default}")
             if field.init or has_default:
                 body.append(f" _set(self, {name!r}, {value})")
         if hasattr(self.cls, "__post_init__"):
@@ -183,7 +184,11 @@ def _find_fields(cls: type) -> list[str] | None:
     annotations = inspect.get_annotations(cls)
     if "self" in annotations or any(map(_is_special, annotations.values())):
         return None
-    return [name for name, kind in annotations.items() if get_origin(kind) is not ClassVar]
+    return [name for name, kind in annotations.items() if not _is_class_variable(kind)]
+
+
+def _is_class_variable(kind: Any) -> bool:
+    return bool(kind is ClassVar or get_origin(kind) is ClassVar)
 
 
 def _is_special(kind: object) -> bool:

@@ -177,6 +177,8 @@ class Capabilities:
     links_objects: bool = False
     # `delete_older` compares the age and deletes in one step.
     checks_age: bool = False
+    # A put that replaces an object makes everything put before it durable first, as `sync` does.
+    syncs_before_replacing: bool = False
 
 
 class ObjectStore(ABC):

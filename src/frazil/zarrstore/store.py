@@ -62,7 +62,6 @@ from frazil.zarrstore.virtual_listing import ChunkBatch, chunk_batches, size_byt
 # Iteration for both kinds of loop, over work that is done in batches.
 
 
-
 # Parts of files that zarr asks for one by one, fetched together.
 #
 # Zarr asks for several chunks in one turn of its event loop. Those that are virtual wait until the
