@@ -84,6 +84,8 @@ def test_the_package_offers_what_the_api_lists() -> None:
 def test_type_checkers_see_the_names_and_modules_that_are_loaded() -> None:
     """What is imported `as` itself is a name of `frazil.api`, of the package, or a module of it."""
     assert reexported(frazil.api) == set(import_module("frazil.api").__all__)
+    for package in ("frazil.api", "frazil.objectstore.remote"):
+        assert shown_modules(import_module(package)) == lazy.names_of(package).modules
     names = lazy.names_of("frazil")
     assert reexported(frazil) == {*names.modules, *names.submodules}
     for module in names.submodules:
@@ -95,6 +97,17 @@ def test_type_checkers_see_the_names_and_modules_that_are_loaded() -> None:
 def reexported(module: ModuleType) -> set[str]:
     return {
         alias.name
+        for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+        if alias.asname == alias.name
+    }
+
+
+def shown_modules(module: ModuleType) -> dict[str, str]:
+    """Returns the names that are shown to type checkers, with the modules they come from."""
+    return {
+        alias.name: str(node.module)
         for node in ast.walk(ast.parse(Path(str(module.__file__)).read_text()))
         if isinstance(node, ast.ImportFrom)
         for alias in node.names

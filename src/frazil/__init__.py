@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from frazil import types as types
     from frazil import virtual as virtual
     from frazil.api import *  # noqa: F403 -- all of them are public
+    from frazil.compatibility import __version__ as __version__
     from frazil.compatibility import install_as_icechunk as install_as_icechunk
-    from frazil.version import __version__ as __version__
 
 attach(
     __name__,
-    {"frazil.compatibility": ["install_as_icechunk"], "frazil.version": ["__version__"]},
+    {"frazil.compatibility": ["__version__", "install_as_icechunk"]},
     submodules=[
         *("config", "conflicts", "credentials", "ops", "repository", "session", "snapshots"),
         *("storage", "store", "types", "virtual"),

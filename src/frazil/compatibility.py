@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from importlib.metadata import version
 from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 from frazil.lazy import names_of
 
+__version__ = version("frazil")
 ICECHUNK_VERSION = "2.3.0"  # whose names and behaviour frazil has, and docs/parity.md compares
 _NAME = "icechunk"
 # Public modules of icechunk. Those that frazil has too are found; the others, and frazil's own

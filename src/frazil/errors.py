@@ -29,10 +29,11 @@ and the leaves under StorageError are frazil's own. A `kind` never changes its m
 removed.
 """
 
-from dataclasses import dataclass
 from enum import IntEnum
 from types import UnionType
 from typing import ClassVar
+
+from frazil.dataclass import dataclass
 
 _PACKAGE = __name__.partition(".")[0]
 

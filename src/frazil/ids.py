@@ -4,14 +4,14 @@ Spec: "Common Types". Upper case, big-endian bit stream, zero bits appended on t
 multiple of five, no padding: 12 bytes are 20 characters, 8 bytes are 13.
 """
 
-import secrets
+import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
@@ -111,7 +111,7 @@ class ObjectId:
         return cls(parse_base32(text, cls.size))
 
     @classmethod
-    def random(cls, entropy: Callable[[int], bytes] = secrets.token_bytes) -> Self:
+    def random(cls, entropy: Callable[[int], bytes] = os.urandom) -> Self:
         return cls(entropy(cls.size))
 
 

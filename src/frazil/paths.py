@@ -7,9 +7,9 @@ snapshots are sorted by the raw UTF-8 bytes of the path, moves in a transaction 
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Self
 
+from frazil.dataclass import dataclass
 from frazil.errors import (
     InvalidInputError,
     require_type,

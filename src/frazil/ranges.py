@@ -1,7 +1,8 @@
 """Ranges of bytes in an object."""
 
-from dataclasses import dataclass
 from typing import assert_never
+
+from frazil.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

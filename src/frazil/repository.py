@@ -10,6 +10,6 @@ from frazil.api.session import (
 )
 from frazil.format.limits import Limits as Limits
 from frazil.lazy import export_all
-from frazil.zarrstore.store import AsyncCloseableIterator as AsyncCloseableIterator
+from frazil.twins import AsyncCloseableIterator as AsyncCloseableIterator
 
 export_all(globals())

@@ -5,6 +5,6 @@
 
 from frazil.api.session import IcechunkStore as IcechunkStore
 from frazil.lazy import export_all
-from frazil.zarrstore.store import AsyncCloseableIterator as AsyncCloseableIterator
+from frazil.twins import AsyncCloseableIterator as AsyncCloseableIterator
 
 export_all(globals())

@@ -27,7 +27,7 @@ class Result:
 def processes() -> ForkServerContext:
     """A context whose children start in milliseconds, with everything imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "frazil.api", "tests.crash.killed"])
+    context.set_forkserver_preload([__name__, "tests.crash.killed"])
     return context
 
 

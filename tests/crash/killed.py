@@ -66,7 +66,7 @@ class Place(Protocol):
 def processes() -> ForkServerContext:
     """A context whose children start in milliseconds, with everything imported."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "frazil.api"])
+    context.set_forkserver_preload([__name__, "frazil.api.repository", "frazil.api.session"])
     return context
 
 

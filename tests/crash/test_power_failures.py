@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from frazil.objectstore import LocalStore
-from frazil.objectstore.local.local_directories import Durability
+from frazil.objectstore.local.local_directories import Durability, sync_file
 from tests.crash.power import durable, failures, losses
 from tests.crash.suffering import every
 
@@ -28,8 +28,9 @@ def test_a_power_failure_takes_nothing_that_was_reported(tmp_path: Path, name: s
 class WithoutSync(LocalStore):
     """A planted bug: what the entry point refers to may still be lost with the power."""
 
-    def sync(self) -> None:
-        pass
+    def _make_durable(self, *temporary: str) -> None:
+        for path in temporary:
+            sync_file(path)
 
 
 class WithoutNames(LocalStore):
@@ -41,8 +42,8 @@ class WithoutNames(LocalStore):
 
 
 class ContentsOnly(Durability):
-    def _sync_names(self, *_: object) -> None:
-        pass
+    def _directories_of(self, *_: object) -> tuple[set[str], set[str]]:
+        return set(), set()
 
 
 def unsynced(path: Path) -> LocalStore:

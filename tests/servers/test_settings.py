@@ -5,7 +5,8 @@ from pathlib import Path
 import icechunk
 
 import frazil
-from frazil.objectstore import RemoteSettings, RemoteStore
+from frazil.objectstore import RemoteSettings
+from frazil.objectstore.remote import RemoteStore
 from tests.servers.s3 import S3Server
 
 

@@ -5,7 +5,6 @@ from importlib.metadata import PackageNotFoundError, version
 
 from frazil.api.values import SpecVersion
 from frazil.errors import require_type
-from frazil.version import __version__
 
 _SHOWN_PACKAGES = (
     "frazil",
@@ -31,7 +30,7 @@ def supported_spec_versions() -> list[SpecVersion]:
 
 def user_agent() -> str:
     """Returns the name and version of this package."""
-    return f"frazil-{__version__}"
+    return f"frazil-{version('frazil')}"
 
 
 def print_debug_info() -> None:

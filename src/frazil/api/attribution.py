@@ -1,15 +1,22 @@
 """The user agent of requests to object stores, with labels that a caller wants in access logs."""
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
+from frazil.dataclass import dataclass
 from frazil.format.records import Displayed
+from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import ObjectStore
-from frazil.version import __version__
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:  # only requests to servers name the version
+    metadata = lazy_module("importlib.metadata")
 
 _MAX_BYTES = 128
 _WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # of HTTP: RFC 9110, 5.6.2
-_CLIENT = re.compile(f"{_WORD}(/{_WORD})?")
+_CLIENT = f"{_WORD}(/{_WORD})?"
 _FORBIDDEN = frozenset('()\\;="')
 
 
@@ -32,7 +39,7 @@ class Attribution(Displayed):
             value = getattr(self, name)
             if value is not None:
                 _require_short_text(name, value)
-        if self.client is not None and not _CLIENT.fullmatch(self.client):
+        if self.client is not None and not re.fullmatch(_CLIENT, self.client):
             raise ValueError(
                 "attribution `client` must be `name` or `name/version` in token characters,"
                 f" got {self.client!r}"
@@ -67,5 +74,5 @@ def format_user_agent(attribution: Attribution | None) -> str:
     labels = [("workload", given.workload), ("principal", given.principal)]
     comment = "; ".join(f"{name}={value}" for name, value in labels if value is not None)
     client = [] if given.client is None else [given.client]
-    own = [f"frazil/{__version__}"]
+    own = [f"frazil/{metadata.version('frazil')}"]
     return " ".join([*client, *own, *([f"({comment})"] if comment else [])])

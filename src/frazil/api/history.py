@@ -2,17 +2,11 @@
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from frazil.api.conflicts import ConflictSolver, policy_of
-from frazil.api.display import SHOWN_ENTRIES, entries_view
 from frazil.api.values import Diff, SnapshotInfo
-from frazil.describe.graph import Graph, svg_of, text_of
-from frazil.engine.history.history_editing import Edit, Edited
-from frazil.engine.history.squash import SquashRequest, squash
-from frazil.engine.merge.solver import Policy
+from frazil.dataclass import dataclass
 from frazil.engine.refs import ancestry as history
 from frazil.engine.refs.ancestry import SnapshotBlock
 from frazil.engine.refs.version import Version, resolve
@@ -21,7 +15,20 @@ from frazil.errors import Conflict
 from frazil.format.records import View, html_of
 from frazil.format.records import text_of as record_text
 from frazil.ids import SnapshotId
-from frazil.zarrstore.store import AsyncCloseableIterator
+from frazil.lazy import lazy_module
+from frazil.twins import AsyncCloseableIterator
+
+if TYPE_CHECKING:
+    from frazil.api import conflicts, display
+    from frazil.describe import graph
+    from frazil.engine.history import history_editing, squash
+    from frazil.engine.merge import solver as solvers
+else:  # listing the ancestry needs none of them
+    conflicts, display = lazy_module("frazil.api.conflicts"), lazy_module("frazil.api.display")
+    graph = lazy_module("frazil.describe.graph")
+    history_editing = lazy_module("frazil.engine.history.history_editing")
+    squash = lazy_module("frazil.engine.history.squash")
+    solvers = lazy_module("frazil.engine.merge.solver")
 
 # Lists
 
@@ -41,9 +48,10 @@ class History[T](AsyncCloseableIterator[T]):
         self._title = title
 
     def __view__(self) -> View:
-        entries = self.peek(SHOWN_ENTRIES + 1)
-        more = len(entries) > SHOWN_ENTRIES
-        return entries_view(f"frazil.{self._title}", entries[:SHOWN_ENTRIES], more=more)
+        most = display.SHOWN_ENTRIES
+        entries = self.peek(most + 1)
+        title, more = f"frazil.{self._title}", len(entries) > most
+        return display.entries_view(title, entries[:most], more=more)
 
     def __repr__(self) -> str:
         return record_text(self.__view__())
@@ -69,19 +77,19 @@ def diff_between(repository: Repository, start: Version, end: Version) -> Diff:
 class AncestryGraph:
     """A picture of a history: text when printed, SVG in a notebook."""
 
-    def __init__(self, graph: Graph, *, plain: bool) -> None:
-        self._graph = graph
+    def __init__(self, drawn: "graph.Graph", *, plain: bool) -> None:
+        self._graph = drawn
         self._plain = plain
 
     def __str__(self) -> str:
         # colours are for terminals: not for files, pipes and logs
-        return text_of(self._graph, plain=self._plain or not sys.stdout.isatty())
+        return graph.text_of(self._graph, plain=self._plain or not sys.stdout.isatty())
 
     def __repr__(self) -> str:
         return str(self)
 
     def _repr_svg_(self) -> str:
-        return svg_of(self._graph)
+        return graph.svg_of(self._graph)
 
 
 # Edits. frazil's own, not in Icechunk
@@ -103,7 +111,7 @@ class HistoryEdit:
     fast_forward: bool
 
     @classmethod
-    def of(cls, edited: Edited) -> "HistoryEdit":
+    def of(cls, edited: "history_editing.Edited") -> "HistoryEdit":
         return cls(
             snapshot_id=None if edited.snapshot is None else str(edited.snapshot),
             applied=Diff.of(edited.applied),
@@ -133,15 +141,15 @@ def edit_of(
     branch: str,
     message: str | None,
     metadata: dict[str, Any] | None,
-    solver: ConflictSolver | None,
+    solver: "conflicts.ConflictSolver | None",
     *,
     dry_run: bool,
-) -> Edit:
-    return Edit(
+) -> "history_editing.Edit":
+    return history_editing.Edit(
         branch=branch,
         message=message,
         metadata=metadata or {},
-        policy=Policy() if solver is None else policy_of(solver),
+        policy=solvers.Policy() if solver is None else conflicts.policy_of(solver),
         dry_run=dry_run,
     )
 
@@ -156,7 +164,7 @@ def squash_range(
     metadata: dict[str, Any] | None,
     dry_run: bool,
 ) -> Squash:
-    request = SquashRequest(
+    request = squash.SquashRequest(
         branch=branch,
         first=SnapshotId.parse(first_snapshot_id),
         last=None if last_snapshot_id is None else SnapshotId.parse(last_snapshot_id),
@@ -164,7 +172,7 @@ def squash_range(
         metadata=metadata or {},
         dry_run=dry_run,
     )
-    done = squash(repository, request)
+    done = squash.squash(repository, request)
     return Squash(
         snapshot_id=None if done.snapshot is None else str(done.snapshot),
         tip=None if done.tip is None else str(done.tip),

@@ -1,58 +1,57 @@
 """A repository, with Icechunk's names and signatures."""
 
-import asyncio
-from collections.abc import Iterable, Iterator, Sequence
+from __future__ import annotations  # most of the types are imported only when they are needed
+
 from contextlib import contextmanager
 from copy import deepcopy
-from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Any, Self
 
-from frazil.api import history, values
+from frazil.api import values
 from frazil.api.attribution import Attribution, with_user_agent
-from frazil.api.conflicts import ConflictSolver
-from frazil.api.display import repository_view
-from frazil.api.history import AncestryGraph, History, HistoryEdit, Squash
-from frazil.api.session import IcechunkStore, Session
 from frazil.api.storage import Storage, noting_location, require_prefix, store_of
-from frazil.api.updates import Update, entries
-from frazil.api.values import (
-    AlphaVersion,
-    CommitMethod,
-    Diff,
-    FeatureFlag,
-    ManifestFileInfo,
-    RepoStatus,
-    SnapshotInfo,
-    SpecVersion,
-    require_spec_version,
-    require_version,
-)  # fmt: skip
-from frazil.api.virtual_access import ContainerAccess, GivenAccess, access_of, container_access
-from frazil.describe import inspect
-from frazil.describe.graph import graph_of
+from frazil.api.values import RepoStatus, SnapshotInfo, SpecVersion, require_version
+from frazil.api.virtual_access import access_of, container_access
 from frazil.engine import repository as engine
 from frazil.engine.files.object_stores import with_settings
-from frazil.engine.history import history_editing
 from frazil.engine.refs.ancestry import SnapshotList
 from frazil.engine.refs.commit_metadata import require_json
 from frazil.errors import ConflictError, RepositoryNotFoundError
-from frazil.format.config import RepositoryConfig
-from frazil.format.limits import Limits
-from frazil.format.records import Displayed, View
-from frazil.format.storage_config import StorageSettings, VirtualChunkContainer
+from frazil.format.records import Displayed
 from frazil.ids import ManifestId, SnapshotId
 from frazil.lazy import lazy_module
-from frazil.maintenance.executor import PACK_BYTES, REPLACEMENT, SMALL_BYTES, Progress
-from frazil.maintenance.summaries import GCSummary
-from frazil.objectstore.archive import ArchiveStore
-from frazil.twins import async_constructor, async_twin
-from frazil.zarrstore.store import AsyncCloseableIterator
-from frazil.zarrstore.virtual_listing import VirtualChunkTable
+from frazil.maintenance.executor import PACK_BYTES, REPLACEMENT, SMALL_BYTES
+from frazil.twins import async_constructor, async_twin, run_on_thread
 
 if TYPE_CHECKING:
-    from frazil.api import actions
+    from collections.abc import Iterable, Iterator, Sequence
+    from datetime import datetime, timedelta
+
+    from frazil.api import actions, display, history, session, updates
+    from frazil.api.conflicts import ConflictSolver
+    from frazil.api.history import AncestryGraph, HistoryEdit, Squash
+    from frazil.api.session import IcechunkStore, Session
+    from frazil.api.updates import Update
+    from frazil.api.values import AlphaVersion, CommitMethod, Diff, FeatureFlag, ManifestFileInfo
+    from frazil.api.virtual_access import ContainerAccess, GivenAccess
+    from frazil.describe import graph, inspect
+    from frazil.engine.history import history_editing
+    from frazil.format.config import RepositoryConfig
+    from frazil.format.limits import Limits
+    from frazil.format.records import View
+    from frazil.format.storage_config import StorageSettings, VirtualChunkContainer
+    from frazil.maintenance.executor import Progress
+    from frazil.maintenance.summaries import GCSummary
+    from frazil.objectstore import archive
+    from frazil.twins import AsyncCloseableIterator
+    from frazil.zarrstore.virtual_listing import VirtualChunkTable
 else:
-    actions = lazy_module("frazil.api.actions")
+    actions, display = lazy_module("frazil.api.actions"), lazy_module("frazil.api.display")
+    history, session = lazy_module("frazil.api.history"), lazy_module("frazil.api.session")
+    updates = lazy_module("frazil.api.updates")
+    graph, inspect = lazy_module("frazil.describe.graph"), lazy_module("frazil.describe.inspect")
+    history_editing = lazy_module("frazil.engine.history.history_editing")
+    archive = lazy_module("frazil.objectstore.archive")
 
 MIB = 1 << 20
 
@@ -74,7 +73,7 @@ class Repository(Displayed):
         return f"Repository(storage={self._storage!r}, config={self.config!r})"
 
     def __view__(self) -> View:
-        return repository_view(self._engine, self._storage)
+        return display.repository_view(self._engine, self._storage)
 
     # Creating and opening
 
@@ -90,7 +89,7 @@ class Repository(Displayed):
         `spec_version` may also be "alpha2" or "alpha1", states of the format before version 1.
         """
         require_prefix(storage)
-        store, generation = store_of(storage), require_spec_version(spec_version)
+        store, generation = store_of(storage), values.require_spec_version(spec_version)
         created = engine.Repository.create(
             with_user_agent(store, attribution), config, generation=generation,
             check_clean_root=check_clean_root,
@@ -133,10 +132,10 @@ class Repository(Displayed):
 
     @classmethod
     def open_bundle(
-        cls, path: "actions.FilePath", config: RepositoryConfig | None = None,
+        cls, path: actions.FilePath, config: RepositoryConfig | None = None,
         authorize_virtual_chunk_access: GivenAccess = None) -> Self:  # fmt: skip
         """Opens the repository in a bundle, which is read in place."""
-        storage = Storage(ArchiveStore(path))
+        storage = Storage(archive.ArchiveStore(path))
         access = access_of(authorize_virtual_chunk_access, storage)
         return cls(engine.Repository.open(storage.store, config, access=access), storage)
 
@@ -296,14 +295,14 @@ class Repository(Displayed):
         With `as_of`, at the newest snapshot of the branch's history that is not younger.
         """
         version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id, as_of=as_of)
-        return Session(self._engine.readonly_session(version), self._engine.config)
+        return session.Session(self._engine.readonly_session(version), self._engine.config)
 
     def writable_session(self, branch: str) -> Session:
-        return Session(self._engine.writable_session(branch), self._engine.config)
+        return session.Session(self._engine.writable_session(branch), self._engine.config)
 
     def rearrange_session(self, branch: str) -> Session:
         """Returns a session that can move nodes (`Session.move`), and do nothing else."""
-        return Session(self._engine.rearrange_session(branch), self._engine.config)
+        return session.Session(self._engine.rearrange_session(branch), self._engine.config)
 
     @contextmanager
     def transaction(
@@ -401,15 +400,16 @@ class Repository(Displayed):
         version = None
         if not branch is tag is snapshot_id is None:
             version = require_version(branch=branch, tag=tag, snapshot_id=snapshot_id)
-        return AncestryGraph(graph_of(self._engine.repo_info(), version), plain=plain)
+        return history.AncestryGraph(graph.graph_of(self._engine.repo_info(), version), plain=plain)
 
     def ops_log(self) -> AsyncCloseableIterator[Update]:
         """Iterates over all changes of the repository, newest first, by `for` or `async for`."""
-        return History("OpsLog", map(entries, self._engine.ops_log_pages()))
+        return history.History("OpsLog", map(updates.entries, self._engine.ops_log_pages()))
 
     def ops_log_async(self) -> AsyncCloseableIterator[Update]:
         """Like `ops_log`, but reads nothing before the first entry is asked for."""
-        return History("OpsLog", map(entries, history.defer(self._engine.ops_log_pages)))
+        pages = history.defer(self._engine.ops_log_pages)
+        return history.History("OpsLog", map(updates.entries, pages))
 
     def diff(
         self, *, from_branch: str | None = None, from_tag: str | None = None,
@@ -422,7 +422,7 @@ class Repository(Displayed):
 
     def list_manifest_files(self, snapshot_id: str) -> list[ManifestFileInfo]:
         files = self._engine.manifest_files(SnapshotId.parse(snapshot_id))
-        return [ManifestFileInfo.of(file) for file in files]
+        return [values.ManifestFileInfo.of(file) for file in files]
 
     lookup_snapshot_async = async_twin(lookup_snapshot)
     ancestry_graph_async = async_twin(ancestry_graph)
@@ -463,7 +463,7 @@ class Repository(Displayed):
         """Undoes the changes of one commit in the branch's history, by a new commit."""
         edit = history.edit_of(branch, message, metadata, solver, dry_run=dry_run)
         snapshot = SnapshotId.parse(snapshot_id)
-        return HistoryEdit.of(history_editing.revert(self._engine, snapshot, edit))
+        return history.HistoryEdit.of(history_editing.revert(self._engine, snapshot, edit))
 
     def cherry_pick(
         self, snapshot_id: str, *, branch: str, message: str | None = None,
@@ -472,7 +472,7 @@ class Repository(Displayed):
         """Applies the changes of a commit to the branch; with its message unless one is given."""
         edit = history.edit_of(branch, message, metadata, solver, dry_run=dry_run)
         snapshot = SnapshotId.parse(snapshot_id)
-        return HistoryEdit.of(history_editing.cherry_pick(self._engine, snapshot, edit))
+        return history.HistoryEdit.of(history_editing.cherry_pick(self._engine, snapshot, edit))
 
     def merge(
         self, source_branch: str, *, into: str, message: str | None = None,
@@ -485,7 +485,7 @@ class Repository(Displayed):
         `["frazil"]["merged"]`: the next merge of the two begins there.
         """
         edit = history.edit_of(into, message, metadata, solver, dry_run=dry_run)
-        return HistoryEdit.of(history_editing.merge(self._engine, source_branch, edit))
+        return history.HistoryEdit.of(history_editing.merge(self._engine, source_branch, edit))
 
     def squash(
         self, first_snapshot_id: str, last_snapshot_id: str | None = None, *, branch: str,
@@ -534,7 +534,7 @@ class Repository(Displayed):
         max_decoded_manifest_mem_bytes: int = 4096 * MIB,
         max_concurrent_manifest_fetches: int = 500, max_concurrent_deletes: int = 10,
         max_consecutive_delete_failures: int = 50, max_concurrent_listings: int | None = None,
-        incremental: bool = False, inventory: "actions.GivenInventory | None" = None,
+        incremental: bool = False, inventory: actions.GivenInventory | None = None,
         safety_age: timedelta | None = None, backups_older_than: datetime | None = None,
         leftovers: bool = False, progress: Progress | None = None) -> GCSummary:  # fmt: skip
         """Deletes files that are not reachable from a branch or tag and are older than a time.
@@ -563,7 +563,7 @@ class Repository(Displayed):
         self, *, max_snapshots_in_memory: int = 50,
         max_compressed_manifest_mem_bytes: int = 512 * MIB,
         max_decoded_manifest_mem_bytes: int = 4096 * MIB,
-        max_concurrent_manifest_fetches: int = 500) -> "actions.ChunkStorageStats":  # fmt: skip
+        max_concurrent_manifest_fetches: int = 500) -> actions.ChunkStorageStats:  # fmt: skip
         """Counts the bytes of chunks that are reachable from branches and tags."""
         memory = actions.MemoryLimits(
             max_snapshots_in_memory, max_compressed_manifest_mem_bytes,
@@ -592,10 +592,10 @@ class Repository(Displayed):
         memory = actions.MemoryLimits(
             max_snapshots_in_memory, max_compressed_manifest_mem_bytes,
             max_decoded_manifest_mem_bytes, max_concurrent_manifest_fetches)  # fmt: skip
-        stats = await asyncio.to_thread(actions.chunk_storage_stats, self._engine, memory)
-        return stats.native_bytes
+        counting = partial(actions.chunk_storage_stats, self._engine, memory)
+        return (await run_on_thread(self, counting)).native_bytes
 
-    def stats(self, *, progress: Progress | None = None) -> "actions.StorageStats":
+    def stats(self, *, progress: Progress | None = None) -> actions.StorageStats:
         """Counts bytes by kind, in all and of each branch, tag and array. frazil's own.
 
         The `exclusive` bytes of a ref could be collected if the ref were deleted.
@@ -623,7 +623,7 @@ class Repository(Displayed):
         self, message: str | None = None, *, branch: str, paths: Sequence[str] = (),
         small_bytes: int = SMALL_BYTES, pack_bytes: int = PACK_BYTES,
         metadata: dict[str, Any] | None = None, dry_run: bool = False,
-        progress: Progress | None = None) -> "actions.PackResult":  # fmt: skip
+        progress: Progress | None = None) -> actions.PackResult:  # fmt: skip
         """Packs small chunk objects of the branch's tip into larger ones, by one commit.
 
         Chunks of at most `small_bytes`, of arrays at or below `paths` (by default of all), go into
@@ -637,7 +637,7 @@ class Repository(Displayed):
     def unpack(
         self, message: str | None = None, *, branch: str, paths: Sequence[str] = (),
         metadata: dict[str, Any] | None = None, dry_run: bool = False,
-        progress: Progress | None = None) -> "actions.PackResult":  # fmt: skip
+        progress: Progress | None = None) -> actions.PackResult:  # fmt: skip
         """Gives every chunk that is in a pack an object of its own again, by one commit."""
         return actions.unpack(
             self._engine, branch, paths, message, metadata, dry_run=dry_run, progress=progress
@@ -645,7 +645,7 @@ class Repository(Displayed):
 
     def purge_path(
         self, path: str, *, message: str = "Purge", dry_run: bool = False
-    ) -> "actions.PurgeSummary":
+    ) -> actions.PurgeSummary:
         """Removes a node, and all below it, from every snapshot there is. It cannot be undone.
 
         Snapshots keep their ids, and get other content. Branches whose tips had the path get a
@@ -655,7 +655,7 @@ class Repository(Displayed):
 
     def purge_messages(
         self, snapshot_ids: Sequence[str], *, replacement: str = REPLACEMENT,
-        with_metadata: bool = False, dry_run: bool = False) -> "actions.PurgeSummary":  # fmt: skip
+        with_metadata: bool = False, dry_run: bool = False) -> actions.PurgeSummary:  # fmt: skip
         """Replaces the messages of commits in all files that have them. It cannot be undone.
 
         `with_metadata` removes their metadata as well, but for that of Icechunk and frazil.
@@ -676,7 +676,7 @@ class Repository(Displayed):
         self, storage: Storage, *, refs: Sequence[str] | None = None, paths: Iterable[str] = (),
         shallow: bool = False, container: VirtualChunkContainer | None = None,
         check_contents: bool = False, dry_run: bool = False, progress: Progress | None = None,
-    ) -> "actions.CloneResult":  # fmt: skip
+    ) -> actions.CloneResult:  # fmt: skip
         """Copies the repository, or updates a copy.
 
         Args:
@@ -704,9 +704,9 @@ class Repository(Displayed):
             check_contents=check_contents, dry_run=dry_run, progress=progress)  # fmt: skip
 
     def export_bundle(
-        self, path: "actions.FilePath", *, refs: Sequence[str] | None = None,
+        self, path: actions.FilePath, *, refs: Sequence[str] | None = None,
         since: Iterable[str] = (), dry_run: bool = False, progress: Progress | None = None,
-    ) -> "actions.CloneResult":  # fmt: skip
+    ) -> actions.CloneResult:  # fmt: skip
         """Writes the repository to one file, and replaces one that is there.
 
         With `since`, ids of snapshots, only what these and their ancestors do not have.
@@ -717,8 +717,8 @@ class Repository(Displayed):
 
     @staticmethod
     def import_bundle(
-        path: "actions.FilePath", storage: Storage, *, dry_run: bool = False,
-        progress: Progress | None = None) -> "actions.CloneResult":  # fmt: skip
+        path: actions.FilePath, storage: Storage, *, dry_run: bool = False,
+        progress: Progress | None = None) -> actions.CloneResult:  # fmt: skip
         """Makes a repository of a bundle, or updates one.
 
         Branches move forward, new branches and tags are added, others stay as they are. Raises
@@ -728,7 +728,7 @@ class Repository(Displayed):
 
     def migrate(
         self, to: SpecVersion | int = 2, *, storage: Storage | None = None, dry_run: bool = False,
-        progress: Progress | None = None) -> "actions.MigrateResult":  # fmt: skip
+        progress: Progress | None = None) -> actions.MigrateResult:  # fmt: skip
         """Migrates this repository to version 2 of the format, or to version 1.
 
         History, branches, tags, metadata, messages, times and data are kept, and are compared
@@ -742,7 +742,7 @@ class Repository(Displayed):
         """
         return actions.migrate(self._engine, to, storage, dry_run=dry_run, progress=progress)
 
-    def confirm_migration(self, *, dry_run: bool = False) -> "actions.ConfirmedMigration":
+    def confirm_migration(self, *, dry_run: bool = False) -> actions.ConfirmedMigration:
         """Removes the files of the old repository that a migration in place has kept.
 
         Raises ConflictError if there were commits to the old one since.
@@ -759,7 +759,7 @@ class Repository(Displayed):
 
     def verify(
         self, *, decode: bool = False, virtual: bool = False, progress: Progress | None = None
-    ) -> "actions.VerifyReport":
+    ) -> actions.VerifyReport:
         """Checks all files of the repository and reports problems, worst first.
 
         `decode` reads and decodes every chunk, `virtual` looks up the objects of virtual chunks,
@@ -769,7 +769,7 @@ class Repository(Displayed):
 
     def repair(
         self, *, dry_run: bool = False, progress: Progress | None = None
-    ) -> "actions.RepairResult":
+    ) -> actions.RepairResult:
         """Repairs what can be repaired without guessing, and reports the rest.
 
         Replaced files are kept under `overwritten/damaged.`. Open the repository again afterwards:
@@ -781,7 +781,7 @@ class Repository(Displayed):
     def verify_storage(
         storage: Storage, authorize_virtual_chunk_access: GivenAccess = None, *,
         decode: bool = False, virtual: bool = False, progress: Progress | None = None,
-    ) -> "actions.VerifyReport":  # fmt: skip
+    ) -> actions.VerifyReport:  # fmt: skip
         """Like `verify`, for a repository that cannot be opened, or a part or nothing of one."""
         given = authorize_virtual_chunk_access
         return actions.verify_storage(
@@ -790,7 +790,7 @@ class Repository(Displayed):
     @staticmethod
     def repair_storage(
         storage: Storage, *, dry_run: bool = False, progress: Progress | None = None
-    ) -> "actions.RepairResult":
+    ) -> actions.RepairResult:
         """Like `repair`, for a repository that perhaps cannot be opened."""
         return actions.repair(storage.store, dry_run=dry_run, progress=progress)
 

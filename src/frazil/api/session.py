@@ -4,19 +4,17 @@ import pickle
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from copy import deepcopy
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from frazil.api.conflicts import ConflictSolver, policy_of, rebasing_of
-from frazil.api.display import session_contents, session_view
 from frazil.api.values import Diff, SessionMode
 from frazil.engine.refs.commit_metadata import require_message
-from frazil.engine.session import fork
 from frazil.engine.session import session as engine
 from frazil.format.config import RepositoryConfig
 from frazil.format.records import Displayed, View, html_of
+from frazil.lazy import lazy_module
 from frazil.paths import NodePath
-from frazil.twins import async_twin
-from frazil.zarrstore.store import AsyncCloseableIterator, SessionStore
+from frazil.twins import AsyncCloseableIterator, async_twin
+from frazil.zarrstore.store import SessionStore
 from frazil.zarrstore.virtual_listing import (
     ChunkType,
     VirtualChunkTable,
@@ -25,6 +23,14 @@ from frazil.zarrstore.virtual_listing import (
     virtual_chunks,
     virtual_locations,
 )
+
+if TYPE_CHECKING:
+    from frazil.api import conflicts, display
+    from frazil.engine.session import fork
+else:  # most sessions need none of them
+    conflicts = lazy_module("frazil.api.conflicts")
+    display = lazy_module("frazil.api.display")
+    fork = lazy_module("frazil.engine.session.fork")
 
 
 class Session(Displayed):
@@ -50,14 +56,15 @@ class Session(Displayed):
     def __view__(self) -> View:
         """With the tree, and with what is uncommitted."""
         changed = not self.read_only and self.has_uncommitted_changes
-        view = session_view(
+        view = display.session_view(
             type(self).__name__,
             read_only=self.read_only,
             snapshot_id=self.snapshot_id,
             branch=self.branch,
             has_uncommitted_changes=self.has_uncommitted_changes,
         )
-        return session_contents(view, self._engine, self.status().__view__() if changed else None)
+        status = self.status().__view__() if changed else None
+        return display.session_contents(view, self._engine, status)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Session) and self._engine == other._engine
@@ -118,7 +125,7 @@ class Session(Displayed):
         message: str,
         metadata: dict[str, Any] | None = None,
         *,
-        rebase_with: ConflictSolver | None = None,
+        rebase_with: "conflicts.ConflictSolver | None" = None,
         rebase_tries: int = 1_000,
         allow_empty: bool = False,
     ) -> str:
@@ -128,7 +135,7 @@ class Session(Displayed):
         times; without it ConflictError is raised, and the changes are kept.
         """
         require_message(message)
-        rebasing = rebasing_of(rebase_with, rebase_tries)
+        rebasing = conflicts.rebasing_of(rebase_with, rebase_tries)
         return str(
             self._engine.commit(message, metadata, allow_empty=allow_empty, rebasing=rebasing)
         )
@@ -159,13 +166,13 @@ class Session(Displayed):
 
     flush_async = async_twin(flush)
 
-    def rebase(self, solver: ConflictSolver) -> None:
+    def rebase(self, solver: "conflicts.ConflictSolver") -> None:
         """Rebases the changes onto the commits to the branch since the session began.
 
         Raises RebaseFailedError, with all conflicts, at the first commit where the solver does
         not solve them all; the session is then based on the commit before that one.
         """
-        self._engine.rebase(policy_of(solver))
+        self._engine.rebase(conflicts.policy_of(solver))
 
     rebase_async = async_twin(rebase)
 
@@ -307,7 +314,7 @@ class IcechunkStore(SessionStore):
         )
 
     def _repr_html_(self) -> str:
-        view = session_view(
+        view = display.session_view(
             "IcechunkStore",
             read_only=self.read_only,
             snapshot_id=self.session.snapshot_id,

@@ -7,10 +7,11 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.object_keys import REPO_INFO, V1_MAIN_BRANCH
 from frazil.engine.files.object_stores import TIGRIS_ENDPOINT, header_pairs, s3_place, with_settings
 from frazil.errors import (
@@ -26,6 +27,7 @@ from frazil.format.storage_config import (
     StorageRetriesSettings,
     StorageSettings,
 )
+from frazil.objectstore import remote
 from frazil.objectstore.credentials import (
     AzureCredentials,
     AzureFromEnvCredentials,
@@ -35,21 +37,16 @@ from frazil.objectstore.credentials import (
     S3Credentials,
     S3FromEnvCredentials,
 )
+from frazil.objectstore.keys import clean_prefix
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.objectstore.remote import RemoteStore
-from frazil.objectstore.remote.azure import AzurePlace
-from frazil.objectstore.remote.gcs import GcsPlace
-from frazil.objectstore.remote.place import HttpPlace, clean_prefix
-from frazil.objectstore.remote.redirect import RedirectedStore
-from frazil.objectstore.remote.s3 import BucketRoot, S3Place
 
 type Headers = Mapping[str, str] | None
 
 _TITLE = "frazil.Storage"
-_HEADER_NAME = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")  # RFC 9110, 5.6.2
-_HEADER_VALUE = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
+_HEADER_NAME = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, 5.6.2
+_HEADER_VALUE = r"[\t\x20-\x7e\x80-\xff]*"
 _TIGRIS_HOSTS = ("t3.storage.dev", "fly.storage.tigris.dev", "t3.tigrisfiles.io")
 
 
@@ -176,7 +173,7 @@ class Storage(Displayed):
     ) -> "Storage":
         """The same as `new_s3` here: there is one way to S3."""
         place = _s3(config, bucket, prefix, credentials)
-        return cls(RemoteStore(with_headers(place, headers, read_headers, write_headers)))
+        return cls(remote.RemoteStore(with_headers(place, headers, read_headers, write_headers)))
 
     @classmethod
     def new_tigris(  # noqa: PLR0917 -- as in the reference
@@ -289,7 +286,7 @@ class Storage(Displayed):
         headers: Headers = None,
     ) -> "Storage":
         require_type(bucket, str)
-        place = GcsPlace(
+        place = remote.GcsPlace(
             bucket=bucket,
             prefix=clean_prefix(prefix),
             credentials=credentials or GcsFromEnvCredentials(),
@@ -297,7 +294,7 @@ class Storage(Displayed):
             read_headers=merge_headers(headers, read_headers),
             write_headers=merge_headers(headers, write_headers),
         )
-        return cls(RemoteStore(place))
+        return cls(remote.RemoteStore(place))
 
     @classmethod
     def new_azure_blob(
@@ -309,14 +306,14 @@ class Storage(Displayed):
         *,
         config: Mapping[str, str] | None = None,
     ) -> "Storage":
-        place = AzurePlace(
+        place = remote.AzurePlace(
             account=account,
             container=container,
             prefix=clean_prefix(prefix),
             credentials=credentials or AzureFromEnvCredentials(),
             config=header_pairs(config),
         )
-        return cls(RemoteStore(place))
+        return cls(remote.RemoteStore(place))
 
     @classmethod
     def new_http(
@@ -327,16 +324,16 @@ class Storage(Displayed):
     ) -> "Storage":
         """Read-only."""
         _require_url(base_url)
-        place = HttpPlace(
+        place = remote.HttpPlace(
             base_url=base_url, options=header_pairs(config), headers=merge_headers(headers, None)
         )
-        return cls(RemoteStore(place))
+        return cls(remote.RemoteStore(place))
 
     @classmethod
     def new_redirect(cls, base_url: str) -> "Storage":
         """Read-only: what the address redirects to when it is first used."""
         _require_url(base_url)
-        return cls(RedirectedStore(base_url))
+        return cls(remote.RedirectedStore(base_url))
 
 
 def store_of(storage: Storage) -> ObjectStore:
@@ -367,7 +364,9 @@ def require_prefix(storage: Storage) -> None:
         )
 
 
-def _s3_store(place: S3Place, *, rooted: bool | None) -> RemoteStore | BucketRoot:
+def _s3_store(
+    place: "remote.S3Place", *, rooted: bool | None
+) -> "remote.RemoteStore | remote.BucketRoot":
     """`rooted`: keys begin with a slash, as early releases wrote them to the root of a bucket.
 
     None means that it is detected.
@@ -377,11 +376,13 @@ def _s3_store(place: S3Place, *, rooted: bool | None) -> RemoteStore | BucketRoo
             "legacy_rooted_keys is only valid with an empty prefix", kind="storage-other"
         )
     if rooted is None and not place.prefix:
-        return BucketRoot(place, (REPO_INFO, V1_MAIN_BRANCH))
-    return RemoteStore(replace(place, rooted=bool(rooted)))
+        return remote.BucketRoot(place, (REPO_INFO, V1_MAIN_BRANCH))
+    return remote.RemoteStore(replace(place, rooted=bool(rooted)))
 
 
-def with_headers(place: S3Place, both: Headers, read: Headers, write: Headers) -> S3Place:
+def with_headers(
+    place: "remote.S3Place", both: Headers, read: Headers, write: Headers
+) -> "remote.S3Place":
     """Raises ValueError for what is no header."""
     return replace(
         place,
@@ -397,16 +398,16 @@ def merge_headers(both: Headers, own: Headers) -> tuple[tuple[str, str], ...]:
     """
     merged = {**(both or {}), **(own or {})}
     for name, value in merged.items():
-        if not _HEADER_NAME.fullmatch(name):
+        if not re.fullmatch(_HEADER_NAME, name):
             raise ValueError(f"invalid HTTP header name {name!r}")
-        if not _HEADER_VALUE.fullmatch(value):
+        if not re.fullmatch(_HEADER_VALUE, value):
             raise ValueError(f"invalid HTTP header value for {name!r}")
     return tuple(merged.items())
 
 
 def _s3(
     config: S3Options, bucket: str, prefix: str | None, credentials: S3Credentials | None
-) -> S3Place:
+) -> "remote.S3Place":
     require_type(bucket, str)
     default = S3AnonymousCredentials() if config.anonymous else S3FromEnvCredentials()
     return s3_place(

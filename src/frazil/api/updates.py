@@ -1,7 +1,6 @@
 """Entries of the ops log, with Icechunk's names."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import numpy as np
@@ -9,6 +8,7 @@ import numpy.typing as npt
 
 from frazil.api.values import RepoStatus, SpecVersion
 from frazil.clock import from_datetime, to_datetime
+from frazil.dataclass import dataclass
 from frazil.format.records import Displayed
 from frazil.format.update_log import UpdateLog
 from frazil.ids import format_ids

@@ -1,6 +1,5 @@
 """Public values: arguments and results of methods, with ids as text."""
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import index
@@ -8,6 +7,7 @@ from typing import Any, Literal
 
 from frazil.api.display import diff_view
 from frazil.clock import from_datetime, to_datetime
+from frazil.dataclass import dataclass
 from frazil.engine.changes import diff
 from frazil.engine.refs import repo_settings
 from frazil.engine.refs.ancestry import SnapshotBlock, SnapshotList

@@ -2,10 +2,11 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from frazil.api.storage import Storage
+from frazil.dataclass import dataclass
 from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualChunkAccess
 from frazil.engine.files.virtual_chunks import home_of
 from frazil.engine.repository import Repository

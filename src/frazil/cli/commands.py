@@ -4,7 +4,6 @@ A command is loaded when it runs or shows its help: a list of them needs names a
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, override
 
 import typer
@@ -12,6 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from frazil.cli.storage_flags import with_storage_options
+from frazil.dataclass import dataclass
 from frazil.lazy import load as load_name
 
 

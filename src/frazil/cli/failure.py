@@ -3,10 +3,10 @@
 import errno
 import json
 import re
-from dataclasses import dataclass
 
 import typer
 
+from frazil.dataclass import dataclass
 from frazil.errors import (
     ConflictError,
     FormatError,

@@ -30,9 +30,9 @@ app = typer.Typer(
 
 def _print_version(*, wanted: bool) -> None:
     if wanted:
-        from frazil.version import __version__
+        from importlib.metadata import version
 
-        print(f"frazil {__version__}")
+        print(f"frazil {version('frazil')}")
         raise typer.Exit
 
 

@@ -12,12 +12,14 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+
+from frazil.dataclass import dataclass
 
 _STORAGE_OPTION = Annotated[
     list[str] | None,

@@ -6,13 +6,13 @@ already, down to where it joins another line. Lines that do not overlap share a 
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from html import escape
 
 import numpy as np
 
 from frazil.clock import to_datetime
+from frazil.dataclass import dataclass
 from frazil.engine.refs import ancestry as history
 from frazil.engine.refs.commit_metadata import merged_snapshots
 from frazil.engine.refs.refs import MAIN

@@ -7,7 +7,7 @@ not a value: a `present` array or a code of -1. All have `take(rows)`, `concat(c
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from itertools import count, islice
 from operator import ne
@@ -17,6 +17,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.flatbuf.ragged import (
     Array,
     Bools,

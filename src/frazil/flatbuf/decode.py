@@ -21,11 +21,11 @@ https://flatbuffers.dev/internals/
 """
 
 from collections.abc import Buffer, Iterator, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import (
     ScalarColumn,

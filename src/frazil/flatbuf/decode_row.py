@@ -6,13 +6,13 @@ in bulk. What a vector in it holds is decoded as columns again.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from struct import Struct
 from types import MappingProxyType
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import (
     ScalarColumn,

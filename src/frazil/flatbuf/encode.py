@@ -14,11 +14,11 @@ Small files are encoded from records instead (record_encoder.py).
 """
 
 from collections.abc import Buffer, Sequence
-from dataclasses import dataclass
 from typing import assert_never
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import (
     ScalarColumn,

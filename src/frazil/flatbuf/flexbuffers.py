@@ -17,11 +17,11 @@ read, since vectors may share their elements. https://flatbuffers.dev/flatbuffer
 
 import struct
 from collections.abc import Buffer, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
 from operator import itemgetter
 from typing import Final
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError, InvalidInputError
 
 type Json = bool | int | float | str | list[Json] | dict[str, Json] | None

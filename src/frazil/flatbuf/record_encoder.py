@@ -14,7 +14,6 @@ A record has a value for each field that is present:
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from struct import Struct as Packer
 from struct import pack_into
@@ -23,6 +22,7 @@ from typing import Any, assert_never
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.flatbuf.schema import (
     Bytes,
     Field,

@@ -6,12 +6,13 @@ not mention are skipped by the decoder.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from struct import pack
 from types import MappingProxyType
 from typing import Final
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 
 SCALAR_SIZES: Final = MappingProxyType(

@@ -1,11 +1,11 @@
 """The bytes of a buffer that is being decoded, read at places that are checked first."""
 
-from dataclasses import dataclass
 from struct import Struct
 from typing import Self
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import (
     PIECE,

@@ -1,7 +1,6 @@
 """Byte strings anywhere in a heap of bytes, as two columns of numbers."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from operator import le
 from typing import Final, Self
@@ -9,6 +8,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import (
     FEW,

@@ -1,7 +1,6 @@
 """Many rows of one table type as columns, and the columns that hold further tables."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, Self, assert_never, cast
@@ -9,6 +8,7 @@ from typing import Any, Self, assert_never, cast
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import (
     Rows,

@@ -5,7 +5,6 @@ lexicographic order. Boxes of 2^64 cells and more fall back to big-endian byte s
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from math import prod
 from typing import Any, Self
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import PIECE
 

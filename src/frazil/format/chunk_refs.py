@@ -5,13 +5,14 @@ repository (native), or in a file outside of it (virtual).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.flatbuf.columns import StringColumn, Texts, concat_texts, text_column
 from frazil.flatbuf.ragged import (
     Array,

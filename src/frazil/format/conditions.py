@@ -11,12 +11,13 @@ lookaround; an expression with these never matches, here as there.
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from functools import lru_cache
 from re import _constants as codes  # type: ignore[attr-defined]  # no public parser since 3.11
 from re import _parser as parser  # type: ignore[attr-defined]  # see above
 from typing import Any, ClassVar
 
+from frazil.dataclass import dataclass
 from frazil.errors import require_type
 from frazil.format.records import U32, U64
 

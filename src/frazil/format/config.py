@@ -6,10 +6,11 @@ mutable. How they are stored is in config_codec.py.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import field, fields, is_dataclass, replace
 from enum import Enum, IntEnum
 from typing import Any
 
+from frazil.dataclass import dataclass
 from frazil.errors import require_type
 from frazil.format.conditions import (
     ManifestPreloadCondition,

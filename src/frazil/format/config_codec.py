@@ -10,9 +10,10 @@ None. Alternatives are written as the reference's serializer does:
 import json
 import re
 from collections.abc import Buffer, Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, cast
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format import conditions, storage_config
@@ -426,7 +427,7 @@ _RENAMED = {  # by icechunk 0.2
 MAX_CONFIG_BYTES = 1 << 20
 _MAX_DEPTH = 32
 _KNOWN = ("null", "bool", "int", "float", "str", "seq", "map")  # what JSON knows, too
-_PLAIN_KEY = re.compile(r"[a-z][a-z0-9_]*")
+_PLAIN_KEY = r"[a-z][a-z0-9_]*"
 _SCALARS = {  # of YAML 1.2
     "null": (r"~|null|Null|NULL|", "~nN\0"),
     "bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
@@ -590,7 +591,7 @@ def _block(value: Any, indent: int) -> Iterator[str]:
 
 
 def _key(name: str) -> str:
-    return name if _PLAIN_KEY.fullmatch(name) else _text(name)
+    return name if re.fullmatch(_PLAIN_KEY, name) else _text(name)
 
 
 def _text(value: Json) -> str:

@@ -12,16 +12,23 @@ offset  size  field
 import struct
 import threading
 from collections.abc import Buffer, Iterable
-from dataclasses import dataclass
 from enum import IntEnum
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from io import BytesIO
 from threading import local
+from typing import TYPE_CHECKING
 
 import zstandard
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.format.limits import DEFAULT_LIMITS
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:  # readers do not need it
+    metadata = lazy_module("importlib.metadata")
 
 MAGIC = "ICE🧊CHUNK".encode()
 HEADER = struct.Struct("<12s24sBBB")
@@ -58,14 +65,13 @@ class Envelope:
     data: bytes
 
 
-def _writer_name() -> str:
+@cache
+def writer_name() -> str:
+    """Returns the name that files give their writer: frazil and its version."""
     try:
-        return f"frazil-{version('frazil')}"
-    except PackageNotFoundError:  # imported from a source tree that was never installed
+        return f"frazil-{metadata.version('frazil')}"
+    except metadata.PackageNotFoundError:  # imported from a source tree that was never installed
         return "frazil"
-
-
-WRITER = _writer_name()
 
 
 def decode_header(data: Buffer) -> Header:
@@ -139,13 +145,15 @@ def encode_envelope(
     *,
     spec_version: int = NEWEST_SPEC_VERSION,
     level: int = 3,
-    writer: str = WRITER,
+    writer: str | None = None,
 ) -> bytes:
     """A file with this payload, which may come in parts: they are not put together first."""
     parts = [memoryview(part) for part in (payload if isinstance(payload, list) else [payload])]
     size = sum(part.nbytes for part in parts)
     if size <= _SMALL_BYTES:
-        header = encode_header(Header(writer, spec_version, file_type, COMPRESSION_ZSTD))
+        header = encode_header(
+            Header(writer or writer_name(), spec_version, file_type, COMPRESSION_ZSTD)
+        )
         return header + _compressors.of(level).compress(b"".join(parts))
     return encode_envelope_stream(
         parts, size, file_type, spec_version=spec_version, level=level, writer=writer
@@ -176,10 +184,12 @@ def encode_envelope_stream(
     *,
     spec_version: int = NEWEST_SPEC_VERSION,
     level: int = 3,
-    writer: str = WRITER,
+    writer: str | None = None,
 ) -> bytes:
     """The same of a payload of `size` bytes whose parts are made as they are wanted."""
-    header = encode_header(Header(writer, spec_version, file_type, COMPRESSION_ZSTD))
+    header = encode_header(
+        Header(writer or writer_name(), spec_version, file_type, COMPRESSION_ZSTD)
+    )
     frame = zstandard.ZstdCompressor(level=level, write_checksum=False).compressobj(size=size)
     file = BytesIO(header)
     file.seek(len(header))

@@ -4,9 +4,10 @@ The writer of a repository chose every number in it. None of these limits is eve
 they are given when it is opened, and the defaults are far above what any honest one needs.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Final
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 
 _MIB: Final = 1 << 20

@@ -5,7 +5,6 @@ dictionary. Reading one location takes one small decompression, so a manifest is
 touching them, and all are decompressed together, once, when a column of them is wanted.
 """
 
-from dataclasses import dataclass
 from threading import Lock
 from typing import Self, cast
 
@@ -13,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.ragged import Ints, splits_of

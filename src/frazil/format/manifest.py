@@ -6,11 +6,11 @@ chunk id first, then for a compressed location, a location, and inline data.
 """
 
 from collections.abc import Buffer
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode

@@ -8,13 +8,13 @@ what is read is sorted again where needed.
 import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import (
     ScalarColumn,

@@ -5,13 +5,15 @@ a form that can be typed in again.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
 from functools import cache
 from html import escape
 from operator import index
 from types import UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from frazil.dataclass import dataclass
 
 _STYLE = (
     "<style>"

@@ -1,13 +1,14 @@
 """The entry point of a repository, its only file that changes. Spec: "Repo Info File"."""
 
 from collections.abc import Buffer, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from struct import Struct
 from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import (
     ScalarColumn,

@@ -5,13 +5,13 @@ takes the newer form, and the older one again when a file of version 1 is writte
 """
 
 from collections.abc import Buffer, Sequence
-from dataclasses import dataclass
 from struct import pack
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode

@@ -2,11 +2,11 @@
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.flexbuffers import Json

@@ -6,13 +6,14 @@ Fields left at None mean "the default", which the layer that acts on them knows.
 import logging
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from enum import Enum
 from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.ragged import Bools, Ints
 from frazil.flatbuf.strings import Strings

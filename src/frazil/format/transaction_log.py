@@ -5,7 +5,7 @@ Reading data does not need it; rebase and diff do.
 
 import struct
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 from math import prod
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode, decode_batch

@@ -1,7 +1,7 @@
 """The ops log: what was done to a repository, newest first. Spec: "Update"."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import IntEnum
 from functools import cached_property
 from typing import Any, overload
@@ -9,6 +9,7 @@ from typing import Any, overload
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn
 from frazil.flatbuf.decode import decode

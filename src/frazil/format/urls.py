@@ -10,12 +10,12 @@ The path is percent-encoded and may be followed by a query and a fragment, which
 import json
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from urllib.parse import quote, unquote
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.ragged import Bytes1, Ints

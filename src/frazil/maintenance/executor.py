@@ -15,13 +15,14 @@ memory does not grow with them. Threads of one process have one memory, and noth
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.files import Files
 from frazil.engine.repository import Repository
 from frazil.errors import FormatError

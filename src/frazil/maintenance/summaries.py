@@ -2,9 +2,10 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import CONFIG_YAML, OVERWRITTEN, REPO_INFO
 from frazil.flatbuf.flexbuffers import Json

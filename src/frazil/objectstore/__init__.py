@@ -17,7 +17,6 @@ from frazil.objectstore.protocol import (
     RemoteSettings,
     content_version,
 )
-from frazil.objectstore.remote.remote_store import RemoteStore
 from frazil.objectstore.wrappers import Counting, Prefixed, ReadOnly, Request
 
 __all__ = [
@@ -38,7 +37,6 @@ __all__ = [
     "Prefixed",
     "ReadOnly",
     "RemoteSettings",
-    "RemoteStore",
     "Request",
     "content_version",
 ]

@@ -22,7 +22,6 @@ import zlib
 from array import array
 from bisect import bisect_left
 from collections.abc import Buffer, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
@@ -31,6 +30,7 @@ from typing import Any, NoReturn, Self
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import (
     FormatError,
     ObjectNotFoundError,

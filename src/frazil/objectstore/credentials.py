@@ -11,10 +11,11 @@ pickle: a worker on another machine needs it.
 
 import pickle
 from collections.abc import Callable
-from dataclasses import dataclass, field, fields
+from dataclasses import field, fields
 from datetime import datetime
 from typing import Any, ClassVar
 
+from frazil.dataclass import dataclass
 from frazil.errors import (
     InvalidInputError,
     require_type,

@@ -7,7 +7,7 @@ what cannot be listed would be taken for garbage.
 import os
 import re
 
-from frazil.errors import InvalidInputError
+from frazil.errors import InvalidInputError, require_type
 
 # One pattern decides for nearly all keys: a segment that starts with anything but a dot is
 # neither `.` nor `..`.
@@ -110,3 +110,12 @@ def _escape_match(match: re.Match[str]) -> str:
 
 def _unescape_match(match: re.Match[str]) -> str:
     return bytes.fromhex(match[0].replace("%", "")).decode()
+
+
+def clean_prefix(prefix: str | None) -> str:
+    """Without empty segments. Raises InvalidInputError if it could not begin a key."""
+    require_type(prefix, str | None)
+    cleaned = "/".join(segment for segment in (prefix or "").split("/") if segment)
+    if cleaned:
+        require_key(cleaned)
+    return cleaned

@@ -14,9 +14,9 @@ import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
+from frazil.dataclass import dataclass
 from frazil.errors import ReadOnlyError
 from frazil.objectstore.reads import Parts
 from frazil.ranges import ByteRange, Range
@@ -177,6 +177,8 @@ class Capabilities:
     links_objects: bool = False
     # `delete_older` compares the age and deletes in one step.
     checks_age: bool = False
+    # A put that replaces an object makes everything put before it durable first, as `sync` does.
+    syncs_before_replacing: bool = False
 
 
 class ObjectStore(ABC):

@@ -1,11 +1,11 @@
 """Plans of reads: nearby ranges merged into one read, parts of many objects shared by threads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.ranges import Range
 
 type Targets = Sequence[memoryview | None]

@@ -2,9 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Literal, Self, cast
 
+from frazil.dataclass import dataclass
 from frazil.errors import ObjectNotFoundError
 from frazil.objectstore.keys import encode_key, require_key, require_prefix
 from frazil.objectstore.protocol import (

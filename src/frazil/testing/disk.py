@@ -94,6 +94,17 @@ def watched_disk(
         yield watch.calls
 
 
+def _one_at_a_time(hook: Hook) -> Hook:
+    """Files are synced by several threads; a simulated disk has one."""
+    lock = threading.RLock()
+
+    def locked(call: DiskCall) -> None:
+        with lock:
+            hook(call)
+
+    return locked
+
+
 class _Watch:
     """Replacements; `_real_...` is what they stand for."""
 
@@ -103,7 +114,7 @@ class _Watch:
         self.calls: list[DiskCall] = []
         self._root = root
         self._before = before
-        self._after = after
+        self._after = _one_at_a_time(after)
         self._fsync = fsync
         self._keep_data = keep_data
         self._open: dict[int, str] = {}  # descriptors below the root

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from math import prod
 from operator import index
 from threading import Lock
@@ -16,6 +15,7 @@ import zarr
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
+from frazil.dataclass import dataclass
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.paths import ROOT, NodePath

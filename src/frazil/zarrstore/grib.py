@@ -5,7 +5,6 @@ introduced it; where gribberish is installed, it decodes them.
 """
 
 import asyncio
-from dataclasses import dataclass
 from importlib.util import find_spec
 from threading import Lock
 from typing import Any, Self
@@ -18,6 +17,7 @@ from zarr.core.buffer import Buffer, NDBuffer
 from zarr.core.common import JSON, parse_named_configuration
 from zarr.registry import register_codec
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError, InvalidInputError
 
 NAME = "gribberish"

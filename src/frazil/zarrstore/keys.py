@@ -21,12 +21,12 @@ cannot be written to, as with other Icechunk clients: they could not read the ch
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, require_type
 from frazil.format.chunk_refs import ChunkRefs

@@ -12,13 +12,9 @@ there raises an error that is both zarr's FileNotFoundError and the reference's.
 import asyncio
 import builtins
 import threading
-from collections.abc import AsyncIterator, Callable, Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
-from itertools import chain, islice
-from threading import Lock
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -32,6 +28,7 @@ from zarr.abc.store import (
 )
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.virtual_chunks import VirtualChunks
 from frazil.engine.session.session import Session
 from frazil.errors import (
@@ -47,7 +44,7 @@ from frazil.format.storage_config import Containers
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, From, Last, Range, resolve
-from frazil.twins import async_twin
+from frazil.twins import AsyncCloseableIterator, async_twin
 from frazil.zarrstore import grib  # noqa: F401 -- registers a codec
 from frazil.zarrstore import keys as listing
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
@@ -63,78 +60,6 @@ from frazil.zarrstore.virtual import (
 from frazil.zarrstore.virtual_listing import ChunkBatch, chunk_batches, size_bytes
 
 # Iteration for both kinds of loop, over work that is done in batches.
-
-_NOTHING: Any = object()
-
-
-class AsyncCloseableIterator[T](AsyncIterator[T]):
-    """Items of successive batches, by `for` or by `async for`.
-
-    A batch is worked out when its first item is asked for, by `async for` on a thread: producing it
-    may read files. One loop at a time; if it is cancelled while it waits, nothing is left out
-    when another goes on.
-    """
-
-    def __init__(self, batches: Iterable[Iterable[T]]) -> None:
-        self._batches = iter(batches)
-        self._current: Iterator[T] = iter(())
-        self._advancing = Lock()  # a thread goes on with its batch when the loop has lost interest
-
-    def __iter__(self) -> Iterator[T]:
-        """Continues where the last loop stopped; takes half the time of `__next__`."""
-        while True:
-            yield from self._current
-            if not self._advance():
-                return
-
-    def __next__(self) -> T:
-        for item in self._current:
-            return item
-        while self._advance():
-            for item in self._current:
-                return item
-        raise StopIteration
-
-    def __aiter__(self) -> "AsyncCloseableIterator[T]":
-        return self
-
-    async def __anext__(self) -> T:
-        for item in self._current:
-            return item
-        while await asyncio.to_thread(self._advance):
-            for item in self._current:
-                return item
-        raise StopAsyncIteration
-
-    def peek(self, count: int) -> list[T]:
-        """The next items, at most so many, which are not taken."""
-        found = list(islice(self, count))
-        with self._advancing:
-            self._current = chain(found, self._current)
-        return found
-
-    async def aclose(self) -> None:
-        """Drops the remaining items and what produces them."""
-        await asyncio.to_thread(self._close)
-
-    def _advance(self) -> bool:
-        """Makes the next batch the current one, unless there is none or one is current."""
-        with self._advancing:
-            known = next(self._current, _NOTHING)
-            if known is not _NOTHING:  # of a batch that no one waited for
-                self._current = chain([known], self._current)
-                return True
-            for batch in self._batches:
-                self._current = iter(batch)
-                return True
-            return False
-
-    def _close(self) -> None:
-        with self._advancing:
-            batches, self._batches = self._batches, iter(())
-            self._current = iter(())
-            if isinstance(batches, Generator):
-                batches.close()
 
 
 # Parts of files that zarr asks for one by one, fetched together.

@@ -7,7 +7,6 @@ checked.
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from math import prod
 from operator import index as as_int
@@ -17,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.clock import from_datetime
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError, require_type
 from frazil.flatbuf.columns import StringColumn, text_column, text_table
 from frazil.flatbuf.strings import Strings

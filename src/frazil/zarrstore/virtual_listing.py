@@ -1,12 +1,12 @@
 """Locations of a session's virtual chunks, as columns."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn

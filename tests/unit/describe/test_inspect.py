@@ -14,7 +14,7 @@ from frazil.describe.inspect import (
 )
 from frazil.engine.repository import Repository
 from frazil.errors import FormatError, ObjectNotFoundError
-from frazil.format.envelope import WRITER
+from frazil.format.envelope import writer_name
 from frazil.format.transaction_log import Move, TransactionLog
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId, SnapshotId
 from frazil.objectstore.memory import MemoryStore
@@ -43,7 +43,7 @@ def tip(store: MemoryStore) -> SnapshotId:
 def test_a_snapshot_lists_its_nodes_and_manifests(store: MemoryStore, tip: SnapshotId) -> None:
     shown: Any = inspect_snapshot(Repository.open(store), tip)
     assert shown["id"] == str(tip)
-    assert shown["header"]["written_by"] == WRITER
+    assert shown["header"]["written_by"] == writer_name()
     assert shown["commit_message"] == "first"
     assert [node["path"] for node in shown["nodes"]] == ["/", "/a"]
     array = shown["nodes"][1]

@@ -9,11 +9,11 @@ from frazil.errors import FormatError
 from frazil.format.envelope import (
     HEADER,
     MAGIC,
-    WRITER,
     FileType,
     decode_envelope,
     decode_header,
     encode_envelope,
+    writer_name,
 )
 from frazil.format.limits import Limits
 
@@ -41,12 +41,12 @@ def test_the_header_is_39_bytes_laid_out_as_the_specification_says() -> None:
 def test_an_encoded_payload_decodes_to_itself() -> None:
     data = encode_envelope(PAYLOAD, FileType.SNAPSHOT, spec_version=1, level=19)
     found = decode_envelope(data, FileType.SNAPSHOT)
-    assert (found.data, found.spec_version, found.writer) == (PAYLOAD, 1, WRITER)
+    assert (found.data, found.spec_version, found.writer) == (PAYLOAD, 1, writer_name())
 
 
 def test_our_name_and_version_fit_into_the_header() -> None:
-    assert WRITER.startswith("frazil")
-    assert len(WRITER.encode()) <= 24
+    assert writer_name().startswith("frazil")
+    assert len(writer_name().encode()) <= 24
 
 
 def test_a_writer_name_that_does_not_fit_is_refused() -> None:

@@ -6,7 +6,7 @@ from threading import Event
 
 import pytest
 
-from frazil.zarrstore.store import AsyncCloseableIterator
+from frazil.twins import AsyncCloseableIterator
 
 
 def batches(made: list[int]) -> Iterator[list[int]]:

@@ -16,7 +16,6 @@ from frazil.cli.output import print_json, print_table
 from frazil.cli.repositories import store_at
 from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError, ObjectNotFoundError
-from frazil.version import __version__
 
 # What an extra is for, and the packages that show whether it is there
 EXTRAS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -41,7 +40,7 @@ def checks(environ: Mapping[str, str], *, repo: str | None, start_spark: bool) -
     yield Check(
         what="frazil",
         state="fine",
-        found=f"{__version__} on Python {platform.python_version()}, {platform.platform()}",
+        found=f"{version('frazil')} on Python {platform.python_version()}, {platform.platform()}",
     )
     yield _python()
     yield from map(_package, ("numpy", "zarr", "obstore"))

@@ -9,11 +9,12 @@ with what is kept of the manifests it replaces.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.files import Files
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_index import ChunkSet

@@ -6,13 +6,13 @@ Committed references are found through the array's manifests; a session's own ta
 import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from operator import index as as_int
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.pending import ChunkChanges, Index
 from frazil.engine.files.caches import StoredChunk
 from frazil.engine.files.chunk_objects import require_readable_range

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import cast
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.chunk_index import distinct
 from frazil.format.nodes import Node, raw_ids

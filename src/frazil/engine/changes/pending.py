@@ -6,13 +6,13 @@ as the columns they came in. Later writes win.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import Enum, auto
 from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.format.chunk_index import SortedKeys, distinct
 from frazil.format.chunk_refs import ChunkRefs, Payload
 

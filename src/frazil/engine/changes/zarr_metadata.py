@@ -5,9 +5,9 @@ The bytes themselves are stored and returned as they came.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 
 _MAX_CHUNKS = 2**32 - 1  # a chunk index is a u32

@@ -9,13 +9,13 @@ an object for each chunk: the time to make it, to make it durable, to open it ag
 """
 
 from collections.abc import Buffer, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.object_keys import chunk_key
 from frazil.engine.files.pool import Pool
 from frazil.errors import InvalidInputError

@@ -9,12 +9,13 @@ files.
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from frazil.clock import Clock
+from frazil.dataclass import dataclass
 from frazil.engine.changes.attached_manifests import (
     AttachedManifest,
     expand_chunk_sets,

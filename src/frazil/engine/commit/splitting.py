@@ -9,13 +9,13 @@ its size. Axes that no rule matches are not split. Without rules, see bands.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.format.chunk_index import Box, SortedKeys, distinct
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.conditions import (

@@ -14,7 +14,7 @@ process may read very many files with little in them, each of which costs some P
 import os
 from collections import OrderedDict
 from collections.abc import Buffer, Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from hashlib import sha256
 from threading import Event, Lock
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.pool import Background
 from frazil.engine.files.settings import PreloadPlan, Settings
 from frazil.format.manifest import Manifest

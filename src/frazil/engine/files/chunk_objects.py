@@ -6,11 +6,11 @@ Reading plans first: references into one object are fetched together, the rest c
 
 from bisect import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.caches import ChunkPart, StoredChunk, WeighedCache
 from frazil.engine.files.object_keys import CHUNKS, chunk_key
 from frazil.engine.files.pool import Pool

@@ -41,7 +41,8 @@ def replace_entry(
         store.put(backup, old.data)
     ready()
     # What `data` refers to, backup included, must not be what a power failure can still take.
-    store.sync()
+    if not store.capabilities.syncs_before_replacing:
+        store.sync()
     return store.put(key, data, when=Matches(old.version, old.data))
 
 

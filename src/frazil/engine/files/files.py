@@ -3,12 +3,13 @@
 import math
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from types import TracebackType
 from typing import Self
 from weakref import ReferenceType, ref
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.caches import Caches, StoredRepoInfo, shared_snapshots
 from frazil.engine.files.chunk_objects import ChunkFiles
 from frazil.engine.files.entry_file import create_entry, replace_entry

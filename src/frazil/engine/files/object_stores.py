@@ -28,6 +28,7 @@ from frazil.format.storage_config import (
     StorageTimeoutSettings,
     TigrisStoreConfig,
 )
+from frazil.objectstore import remote
 from frazil.objectstore.credentials import (
     AnyCredential,
     AzureCredentials,
@@ -42,11 +43,6 @@ from frazil.objectstore.credentials import (
     S3FromEnvCredentials,
 )
 from frazil.objectstore.protocol import ObjectStore, RemoteSettings, SourceStore
-from frazil.objectstore.remote.azure import AzurePlace
-from frazil.objectstore.remote.gcs import GcsPlace
-from frazil.objectstore.remote.place import Headers, HttpPlace, RemotePlace
-from frazil.objectstore.remote.remote_store import RemoteSource
-from frazil.objectstore.remote.s3 import S3Place, require_checksum
 
 TIGRIS_ENDPOINT = "https://t3.storage.dev"
 _METADATA = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, OVERWRITTEN, REFS, REPO_INFO, CONFIG_YAML)
@@ -139,14 +135,14 @@ def open_source(
 
     `scheme` matters only for web servers.
     """
-    return RemoteSource(
+    return remote.RemoteSource(
         place_of_config(config, authority, credentials, scheme=scheme), remote_settings(settings)
     )
 
 
 def place_of_config(
     config: ObjectStoreConfig, authority: str, credentials: AnyCredential | None, *, scheme: str
-) -> RemotePlace:
+) -> "remote.RemotePlace":
     match config:
         case S3StoreConfig(options) | S3CompatibleStoreConfig(options):
             return s3_place(options, bucket=authority, credentials=_for_s3(options, credentials))
@@ -155,7 +151,7 @@ def place_of_config(
             place = s3_place(options, bucket=authority, credentials=found)
             return replace(place, endpoint_url=options.endpoint_url or TIGRIS_ENDPOINT)
         case GcsStoreConfig(opts):
-            return GcsPlace(
+            return remote.GcsPlace(
                 bucket=authority,
                 prefix="",
                 credentials=_for_gcs(credentials),
@@ -164,7 +160,7 @@ def place_of_config(
         case AzureStoreConfig(opts):
             return _azure_place(opts or {}, authority, _for_azure(credentials))
         case HttpStoreConfig(opts, headers):
-            return HttpPlace(
+            return remote.HttpPlace(
                 base_url=f"{scheme}://{authority}",
                 options=header_pairs(opts),
                 headers=header_pairs(headers),
@@ -175,12 +171,12 @@ def place_of_config(
 
 def s3_place(
     options: S3Options, *, bucket: str, credentials: S3Credentials, prefix: str = ""
-) -> S3Place:
+) -> "remote.S3Place":
     checksum = None if options.checksum_algorithm is None else options.checksum_algorithm.value
     if checksum is not None:
-        require_checksum(checksum)
+        remote.require_checksum(checksum)
     timeout_s = options.network_stream_timeout_seconds
-    return S3Place(
+    return remote.S3Place(
         bucket=bucket,
         prefix=prefix,
         credentials=credentials,
@@ -196,13 +192,13 @@ def s3_place(
 
 def _azure_place(
     opts: Mapping[str, str], authority: str, credentials: AzureCredentials
-) -> AzurePlace:
+) -> "remote.AzurePlace":
     """`abfs` locations may name the account: `container@account.dfs.core.windows.net`."""
     container, _, host = authority.partition("@")
     rest = {name: value for name, value in opts.items() if name not in _ACCOUNT_NAMES}
     named = [opts[name] for name in _ACCOUNT_NAMES if name in opts]
     account = named[0] if named else host.partition(".")[0]
-    return AzurePlace(
+    return remote.AzurePlace(
         account=account,
         container=container,
         prefix="",
@@ -214,7 +210,7 @@ def _azure_place(
 _ACCOUNT_NAMES = ("account", "account_name", "azure_storage_account_name")
 
 
-def header_pairs(given: Mapping[str, str] | None) -> Headers:
+def header_pairs(given: Mapping[str, str] | None) -> "remote.Headers":
     return tuple((given or {}).items())
 
 

@@ -3,9 +3,11 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import astuple, dataclass
+from dataclasses import astuple
 from threading import Lock
 from time import perf_counter
+
+from frazil.dataclass import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,13 @@
 """The engine's settings: a configuration with all defaults filled in, bounded by limits."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from itertools import islice
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualAccess, VirtualChunkAccess
 from frazil.errors import InvalidInputError
 from frazil.format.conditions import (

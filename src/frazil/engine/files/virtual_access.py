@@ -6,11 +6,12 @@ opens it authorizes containers, with credentials for each. None of this is ever 
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError, StorageError
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.storage_config import (
@@ -50,20 +51,20 @@ from frazil.objectstore.credentials import (
 
 ANY = "*"
 # Servers that only the platform itself can have. Not all of amazonaws.com: customers have hosts.
-_OF_AMAZON = re.compile(
+_OF_AMAZON = (
     r"s3(?:-fips|-accelerate|-[a-z]+-[a-z]+-\d)?(?:\.dualstack)?(?:\.[a-z]{2}(?:-[a-z]+)+-\d)?"
     r"\.amazonaws\.com(?:\.cn)?"
 )
 _OF_TIGRIS = {"t3.storage.dev", "fly.storage.tigris.dev", "t3.storageapi.dev"}
 # Options that say how long to wait or which account is meant; any other may redirect requests.
-_HARMLESS = re.compile(
+_HARMLESS = (
     r"(?:azure_storage_)?(?:account|account_name)|(?:google_)?(?:bucket|bucket_name)|region"
     r"|(?:connect_|read_)?timeout|pool_idle_timeout|pool_max_idle_per_host|user_agent"
     r"|(?:azure_|google_|aws_)?allow_http|http[12]_only|http2_max_frame_size"
     r"|http2_keep_alive_(?:interval|timeout|while_idle)"
     r"|(?:google_|azure_|aws_)?skip_signature|default_content_type|randomize_addresses"
 )
-_LEADING_HEADERS = re.compile(r"host|proxy-.*|x-forwarded-.*|forwarded")
+_LEADING_HEADERS = r"host|proxy-.*|x-forwarded-.*|forwarded"
 
 
 def unauthorized_endpoint(container: VirtualChunkContainer, trusted: Collection[str]) -> str | None:
@@ -97,7 +98,7 @@ def _endpoint_override(store: ObjectStoreConfig) -> str | None:
         case GcsStoreConfig(opts) | AzureStoreConfig(opts):
             return _leading_option(opts or {})
         case HttpStoreConfig(opts, headers):
-            named = (name for name in headers or {} if _LEADING_HEADERS.fullmatch(name.lower()))
+            named = (name for name in headers or {} if re.fullmatch(_LEADING_HEADERS, name.lower()))
             return _leading_option(opts or {}) or next(named, None)
         case _:
             return None
@@ -108,13 +109,13 @@ def _leading_endpoint(options: S3Options) -> str | None:
     if endpoint is None:
         return None
     parts = urlsplit(endpoint)
-    is_theirs = parts.scheme == "https" and _OF_AMAZON.fullmatch(parts.hostname or "")
+    is_theirs = parts.scheme == "https" and re.fullmatch(_OF_AMAZON, parts.hostname or "")
     return None if is_theirs else endpoint
 
 
 def _leading_option(opts: Mapping[str, str]) -> str | None:
     for name, value in opts.items():
-        if not _HARMLESS.fullmatch(name.lower()):
+        if not re.fullmatch(_HARMLESS, name.lower()):
             return value if "://" in value else f"{name}={value}"
     return None
 

@@ -8,13 +8,14 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 from threading import Lock
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.chunk_objects import require_readable_length
 from frazil.engine.files.object_stores import open_source
 from frazil.engine.files.pool import Pool
@@ -47,6 +48,7 @@ from frazil.format.storage_config import (
     require_addressable,
 )
 from frazil.format.urls import Place, normalize_location, place_of
+from frazil.objectstore import remote
 from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
 from frazil.objectstore.local.local_source import LocalSource
 from frazil.objectstore.protocol import (
@@ -58,10 +60,6 @@ from frazil.objectstore.protocol import (
     SourceStore,
 )
 from frazil.objectstore.reads import merge_reads
-from frazil.objectstore.remote.azure import AzurePlace
-from frazil.objectstore.remote.gcs import GcsPlace
-from frazil.objectstore.remote.redirect import GuardedSource
-from frazil.objectstore.remote.s3 import S3Place
 from frazil.ranges import Range
 
 # Clients for stores with virtual chunks; the repository's own store is one of them.
@@ -117,7 +115,7 @@ def open_source_of(grant: Grant, authority: str, access: VirtualAccess) -> Sourc
     )
     if isinstance(grant.container.store, HttpStoreConfig) and access.reads.check_redirects:
         headers = tuple((grant.container.store.headers or {}).items())
-        return GuardedSource(source, f"{scheme}://{authority}", headers)
+        return remote.GuardedSource(source, f"{scheme}://{authority}", headers)
     return source
 
 
@@ -127,13 +125,15 @@ def _directory(grant: Grant) -> str:
 
 def home_of(store: ObjectStore) -> Home | None:
     """The store as one of virtual chunks; None if it is on no platform of default containers."""
+    if store.place is None:  # as of a directory: nothing of `remote` has to be loaded
+        return None
     match store.place:
-        case S3Place() as place:
+        case remote.S3Place() as place:
             kind = TigrisStoreConfig if place.scheme == "tigris" else S3StoreConfig
             return Home(kind(_s3_options(place)), CredentialsForS3(place.credentials))
-        case GcsPlace() as place:
+        case remote.GcsPlace() as place:
             return Home(GcsStoreConfig(dict(place.config)), CredentialsForGcs(place.credentials))
-        case AzurePlace() as place:
+        case remote.AzurePlace() as place:
             opts = {"account": place.account, **dict(place.config)}
             return Home(AzureStoreConfig(opts), CredentialsForAzure(place.credentials))
         case _:
@@ -153,7 +153,7 @@ def trust_home_endpoint(
     return replace(access, endpoints=(*access.endpoints, endpoint))
 
 
-def _s3_options(place: S3Place) -> S3Options:
+def _s3_options(place: "remote.S3Place") -> S3Options:
     return S3Options(
         region=place.region,
         endpoint_url=place.endpoint_url,

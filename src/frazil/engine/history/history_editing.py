@@ -6,9 +6,10 @@ RebaseFailedError is raised; nothing has been changed then.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.diff import Diff
 from frazil.engine.changes.transaction_logs import ids_in
 from frazil.engine.history.moved_chunks import MovedChunks, find_moves

@@ -7,11 +7,12 @@ at both places. Merge, cherry-pick and revert compare references as if it had ne
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.transaction_logs import unite_logs
 from frazil.engine.files.files import Files
 from frazil.engine.merge.chunk_overlaps import Canonical

@@ -8,9 +8,10 @@ are collected.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.diff import Diff
 from frazil.engine.changes.transaction_logs import collapse_log, unite_logs
 from frazil.engine.files.files import Files

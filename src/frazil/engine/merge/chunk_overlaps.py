@@ -6,12 +6,12 @@ only reading them can tell: such pairs are uncertain.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.chunk_reads import fetch_payload
 from frazil.engine.changes.pending import ChunkChanges, Index
 from frazil.engine.files.files import Files

@@ -8,11 +8,11 @@ chunks that were moved (`canonical`).
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.chunk_reads import refs_in
 from frazil.engine.changes.pending import ChunkChanges
 from frazil.engine.files.files import Files

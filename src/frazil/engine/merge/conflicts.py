@@ -19,12 +19,13 @@ our own moves lead is the subject of `placement`.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.change_set import ChangeSet, top_moves
 from frazil.engine.changes.transaction_logs import ids_in
 from frazil.errors import Conflict, ConflictType

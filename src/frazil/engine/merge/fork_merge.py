@@ -16,11 +16,12 @@ the other. Chunks of all forks are compared together: each of them is looked at 
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Never
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.changes.pending import ChunkChanges, Index
 from frazil.engine.merge.chunk_overlaps import SameBytes, changed_since, find_overlaps, select

@@ -12,8 +12,9 @@ another place; all others are where they are on the branch.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.change_set import ChangeSet, Relocations, rebase_path
 from frazil.engine.merge.comparison import NodeChanges
 from frazil.engine.merge.conflicts import NodeConflict, Theirs, id_at, rows_by_id

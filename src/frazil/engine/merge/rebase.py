@@ -8,11 +8,12 @@ a conflict, or change the subject of one, its halves are tried.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import batched
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.attached_manifests import Attached, AttachedManifest
 from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.changes.pending import ChunkChanges, PendingChunks

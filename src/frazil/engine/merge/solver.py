@@ -6,12 +6,13 @@ those of their state, so that chunks which others committed stay.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.changes.pending import ChunkChanges, PendingChunks
 from frazil.engine.merge.conflicts import NodeConflict, Theirs, rows_by_id

@@ -14,10 +14,11 @@ decided by `placement`, and moves of either side are carried.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.changes.pending import ChunkChanges, Index, PendingChunks
 from frazil.engine.merge.chunk_overlaps import Canonical, SameBytes, changed_since, find_overlaps

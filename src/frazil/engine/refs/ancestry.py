@@ -6,7 +6,6 @@ a small block.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice
 
@@ -14,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.clock import to_datetime
+from frazil.dataclass import dataclass
 from frazil.engine.refs.commit_metadata import merged_snapshots
 from frazil.errors import (
     ConflictError,

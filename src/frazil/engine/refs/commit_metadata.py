@@ -8,9 +8,10 @@ import math
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.ids import SnapshotId

@@ -5,11 +5,12 @@ Versions 1 and 2 are opened here. Everything older is behind `OlderGenerations`,
 """
 
 from collections.abc import Buffer
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Protocol
 
 from frazil.clock import Clock
+from frazil.dataclass import dataclass
 from frazil.engine.files.caches import Caches
 from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import CONFIG_YAML, V1_MAIN_BRANCH

@@ -9,10 +9,10 @@ import random
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
 
 from frazil.clock import Clock, to_datetime
+from frazil.dataclass import dataclass
 from frazil.engine.files.caches import StoredRepoInfo
 from frazil.engine.files.entry_file import no_wait
 from frazil.engine.files.files import Files

@@ -16,11 +16,12 @@ after is refused, and does not bring the branch back.
 
 from collections.abc import Callable, ItemsView, Iterator, KeysView, Sequence, ValuesView
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any, overload
 
 from frazil.clock import Clock
+from frazil.dataclass import dataclass
 from frazil.engine.files.caches import TagFile
 from frazil.engine.files.entry_file import create_entry, move_ref, no_wait, replace_entry
 from frazil.engine.files.files import Files, annotate_errors

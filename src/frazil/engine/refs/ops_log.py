@@ -10,8 +10,9 @@ writer made of what it replaced.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from frazil.dataclass import dataclass
 from frazil.errors import FormatError, ObjectNotFoundError
 from frazil.format.repo_info import LogPage, RepoInfo
 from frazil.format.update_log import (

@@ -9,9 +9,10 @@ status; reading goes on in both.
 import re
 from collections.abc import Iterator, Mapping
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
+from frazil.dataclass import dataclass
 from frazil.errors import (
     FormatError,
     InvalidInputError,

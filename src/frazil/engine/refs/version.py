@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import assert_never
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.files import Files
 from frazil.engine.refs import ancestry as history
 from frazil.engine.refs.entry import EntryPoint

@@ -10,10 +10,11 @@ does itself is kept apart from that and can be merged into the parent, or into a
 import os
 import pickle
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache, reduce
 
 from frazil.clock import Clock
+from frazil.dataclass import dataclass
 from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.changes.pending import UNTOUCHED, ChunkChanges, Index, PendingChunks, Untouched
 from frazil.engine.files.files import Files

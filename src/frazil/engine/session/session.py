@@ -8,30 +8,13 @@ import os
 import pickle
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from frazil.clock import Clock
 from frazil.engine.changes.change_set import ChangeSet, plan_move
 from frazil.engine.changes.diff import Diff, paths_in, summarise
 from frazil.engine.changes.zarr_metadata import ArrayMetadata, parse_node_metadata
-from frazil.engine.commit.commit import (
-    CommitRequest,
-    Written,
-    amend,
-    commit,
-    flush,
-    transaction_log,
-)
 from frazil.engine.files.files import Files
-from frazil.engine.merge.rebase import (
-    Position,
-    Rebasing,
-    commit_rebasing,
-    expand_attached,
-    replay,
-    with_attempts,
-)
-from frazil.engine.merge.solver import Policy
-from frazil.engine.merge.waiting import waiting_for
 from frazil.engine.refs.commit_metadata import carry_over_notes, require_json
 from frazil.engine.refs.entries import files_of
 from frazil.engine.refs.entry import EntryPoint
@@ -48,7 +31,17 @@ from frazil.flatbuf.flexbuffers import Json
 from frazil.format.nodes import ArrayData, Node
 from frazil.format.snapshot import Snapshot
 from frazil.ids import SnapshotId
+from frazil.lazy import lazy_module
 from frazil.paths import ROOT, NodePath
+
+if TYPE_CHECKING:
+    from frazil.engine.commit import commit as commits
+    from frazil.engine.merge import rebase, waiting
+    from frazil.engine.merge.solver import Policy
+else:  # readers need none of them
+    commits = lazy_module("frazil.engine.commit.commit")
+    rebase = lazy_module("frazil.engine.merge.rebase")
+    waiting = lazy_module("frazil.engine.merge.waiting")
 
 __all__ = ["Session", "SessionMode", "reopen"]
 
@@ -155,7 +148,7 @@ class Session(SessionChunks):
         metadata: Mapping[str, Json] | None = None,
         *,
         allow_empty: bool = False,
-        rebasing: Rebasing | None = None,
+        rebasing: "rebase.Rebasing | None" = None,
         relies_on: tuple[SnapshotId, ...] = (),
     ) -> SnapshotId:
         """Makes the changes the new tip of the branch.
@@ -168,16 +161,17 @@ class Session(SessionChunks):
         with self._writing:
             self._require_to_commit(allow_empty=allow_empty)
             if rebasing is None:
-                return self._conclude(commit, message, given, relies_on)
-            written: Written = {}
+                return self._conclude(commits.commit, message, given, relies_on)
+            written: commits.Written = {}
 
             def attempt(attempts: int) -> SnapshotId:
-                noted = with_attempts(given, attempts)
+                noted = rebase.with_attempts(given, attempts)
                 return self._conclude(
-                    commit, message, noted, relies_on, written, is_checked=attempts > 0
+                    commits.commit, message, noted, relies_on, written, is_checked=attempts > 0
                 )
 
-            return commit_rebasing(attempt, self.rebase, rebasing, waiting_for(self.files))
+            wait = waiting.waiting_for(self.files)
+            return rebase.commit_rebasing(attempt, self.rebase, rebasing, wait)
 
     def amend(
         self,
@@ -191,21 +185,23 @@ class Session(SessionChunks):
         given = self._commit_metadata(metadata)
         with self._writing:
             self._require_to_commit(allow_empty=allow_empty)
-            return self._conclude(amend, message, carry_over_notes(self._base.metadata, given))
+            notes = carry_over_notes(self._base.metadata, given)
+            return self._conclude(commits.amend, message, notes)
 
     def flush(self, message: str, metadata: Mapping[str, Json] | None = None) -> SnapshotId:
         """Makes the changes a snapshot, and leaves the branch where it is."""
         given = self._commit_metadata(metadata)
         with self._writing:
             self._require_to_commit(allow_empty=True)
-            return self._conclude(flush, message, given)
+            return self._conclude(commits.flush, message, given)
 
-    def rebase(self, policy: Policy) -> None:
+    def rebase(self, policy: "Policy") -> None:
         """Carries the changes over what was committed since; as far as it got, if it fails."""
         with self._writing:
             branch = self._require_to_commit(allow_empty=True)
-            start = Position(self._base, expand_attached(self.files, self.copy_changes()))
-            for reached in replay(self.files, self._entry.fetch(), branch, start, policy):
+            changes = rebase.expand_attached(self.files, self.copy_changes())
+            start = rebase.Position(self._base, changes)
+            for reached in rebase.replay(self.files, self._entry.fetch(), branch, start, policy):
                 self._be_at(reached.base, reached.changes.copy())
 
     def revise(self, revision: Callable[[ChangeSet], ChangeSet]) -> None:
@@ -224,7 +220,7 @@ class Session(SessionChunks):
         snapshot, changes = self.moment()
         gone = changes.deleted.values()
         path_of = paths_in((n for n in changes.edited.values() if n is not None), gone)
-        log = transaction_log(snapshot, changes)
+        log = commits.transaction_log(snapshot, changes)
         return summarise([log], lambda node_id: path_of(node_id) or changes.path_of(node_id))
 
     # Shared parts
@@ -250,16 +246,16 @@ class Session(SessionChunks):
 
     def _conclude(
         self,
-        write: Callable[[Files, EntryPoint, CommitRequest], Snapshot],
+        write: Callable[[Files, EntryPoint, "commits.CommitRequest"], Snapshot],
         message: str,
         metadata: Mapping[str, Json],
         relies_on: tuple[SnapshotId, ...] = (),
-        written: Written | None = None,
+        written: "commits.Written | None" = None,
         *,
         is_checked: bool = False,
     ) -> SnapshotId:
         """Read-only from then on, at the new snapshot."""
-        request = CommitRequest(
+        request = commits.CommitRequest(
             branch=self._require_to_commit(allow_empty=True),
             base=self._base,
             changes=self._settled_changes(),

@@ -7,6 +7,7 @@ with a `basis` has only what is new since then, for a receiver that has the rest
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from importlib.metadata import version
 
 from frazil.clock import to_datetime
 from frazil.engine.refs.refs import MAIN
@@ -18,7 +19,6 @@ from frazil.maintenance.executor import Executor, Progress, ThreadExecutor, quie
 from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
-from frazil.version import __version__
 
 type FilePath = str | os.PathLike[str]
 
@@ -49,7 +49,7 @@ def export_bundle(
     about = {
         "format": "frazil bundle",
         "version": 1,
-        "written_by": f"frazil {__version__}",
+        "written_by": f"frazil {version('frazil')}",
         "written_at": to_datetime(plan.repository.clock()).isoformat(),
         "spec_version": plan.repository.spec_version,
         "branches": {name: str(tip) for name, tip in _tips(plan, tags=False)},

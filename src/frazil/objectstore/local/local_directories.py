@@ -10,8 +10,8 @@ import os
 import stat
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import batched
@@ -21,7 +21,8 @@ from frazil.objectstore.protocol import ObjectInfo
 
 _WORKERS = 8  # fsyncs in flight: filesystems commit their journal once for several
 _AT_ONCE = 4096  # files handed to the threads: each waits in an object of almost 2 KB
-_FEW = 4  # what a small commit writes: starting threads would take longer than the syncs
+_LARGE_BYTES = 4 << 20  # files that are synced while others are still being written
+_POOLS: dict[int, ThreadPoolExecutor] = {}  # of processes
 
 
 class LostWriteError(OSError):
@@ -33,6 +34,7 @@ class _Pending:
 
     def __init__(self) -> None:
         self.paths: deque[str] = deque()  # its methods are atomic
+        self.begun: dict[str, Future[None]] = {}  # of paths: syncs that were begun early
         self.vacated: set[str] = set()  # directories in which names have gone
         self.syncing = threading.Lock()
         self.settled: set[str] = set()  # directories whose own entries above are durable
@@ -49,20 +51,24 @@ class Durability:
         self._root = root
         self._by_process: dict[int, _Pending] = {}
 
-    def add(self, path: str) -> None:
-        """Remember a file that is in place, but not durable."""
-        self._pending().paths.append(path)
+    def add(self, path: str, *, size_bytes: int = 0) -> None:
+        """Remember a file that is in place, but not durable; a large one is on its way then."""
+        pending = self._pending()
+        if size_bytes >= _LARGE_BYTES:
+            with suppress(RuntimeError):  # the interpreter is shutting down: later, then
+                pending.begun[path] = _threads().submit(sync_file, path)
+        pending.paths.append(path)
 
     def add_vacated(self, directories: set[str]) -> None:
         """Remember that names in them are gone, but may come back."""
         self._pending().vacated |= directories
 
-    def sync(self) -> None:
+    def sync(self, unnamed: Sequence[str] = ()) -> None:
         """All added files are durable, names included, and removed names do not come back.
 
-        Raises OSError, then keeps the work.
-
-        Waits for the work that a concurrent call has begun.
+        So are the contents of `unnamed` files, which will get their names later. Everything is
+        synced at once: until this returns nothing may rely on any of it, in whatever order.
+        Raises OSError, then keeps the work. Waits for the work that a concurrent call has begun.
         """
         pending = self._pending()
         with pending.syncing:
@@ -72,9 +78,11 @@ class Durability:
             vacated = pending.vacated.copy()
             pending.vacated -= vacated  # first: a name removed during this sync is for the next one
             try:
-                _sync_all(sync_file, dict.fromkeys(paths))
-                self._sync_names(pending, paths)
-                _sync_all(sync_directory, vacated - {os.path.dirname(path) for path in paths})
+                unsettled, directories = self._directories_of(pending, paths)
+                begun = {path: pending.begun.pop(path) for path in paths if path in pending.begun}
+                later = dict.fromkeys(path for path in paths if path not in begun)
+                _sync_all([*later, *unnamed], directories | vacated, begun.values())
+                pending.settled |= unsettled
             except BaseException as error:
                 pending.vacated |= vacated
                 if isinstance(error, LostWriteError):
@@ -89,16 +97,19 @@ class Durability:
 
     def sync_name(self, path: str) -> None:
         """The name of one file, whose content is durable already, is durable as well."""
-        self._sync_names(self._pending(), [path])
-
-    def _sync_names(self, pending: _Pending, paths: Iterable[str]) -> None:
-        directories = {os.path.dirname(path) for path in paths}
-        _sync_all(sync_directory, directories)
-        unsettled = directories - pending.settled
-        # The creator of a directory, this process or another, may not have synced its name yet.
-        above = {parent for one in unsettled for parent in self._above(one)} - directories
-        _sync_all(sync_directory, above)
+        pending = self._pending()
+        unsettled, directories = self._directories_of(pending, [path])
+        _sync_all((), directories)
         pending.settled |= unsettled
+
+    def _directories_of(self, pending: _Pending, paths: Iterable[str]) -> tuple[set[str], set[str]]:
+        """Directories of files whose own names may not be durable, and all that have to be synced.
+
+        The creator of a directory, this process or another, may not have synced its name yet.
+        """
+        directories = {os.path.dirname(path) for path in paths}
+        unsettled = directories - pending.settled
+        return unsettled, directories.union(*map(self._above, unsettled))
 
     def _above(self, directory: str) -> Iterable[str]:
         """Directories that hold the names on the way from the root's own to `directory`."""
@@ -143,16 +154,47 @@ def sync_descriptor(descriptor: int) -> None:
         raise LostWriteError(error.errno, error.strerror) from error
 
 
-def _sync_all(sync: Callable[[str], None], paths: Iterable[str]) -> None:
-    todo = list(paths)
-    if len(todo) <= _FEW:
-        for path in todo:
-            sync(path)
-        return
-    with ThreadPoolExecutor(min(_WORKERS, len(todo)), "frazil-fsync") as pool:
-        for some in batched(todo, _AT_ONCE):
-            for _ in pool.map(sync, some):
-                pass
+def _sync_all(
+    files: Iterable[str], directories: Iterable[str], begun: Iterable[Future[None]] = ()
+) -> None:
+    """Syncs all of them at once: filesystems commit their journal once or twice for that.
+
+    `begun` are syncs that are under way, which are waited for, too.
+    """
+    todo = [(sync_file, path) for path in files] + [(sync_directory, path) for path in directories]
+    for some in batched(todo, _AT_ONCE):
+        try:
+            under_way = [_threads().submit(sync, path) for sync, path in some[1:]]
+        except RuntimeError:  # the interpreter is shutting down, and starts no more threads
+            under_way = [_done(sync, path) for sync, path in some[1:]]
+        _require_done([*under_way, _done(*some[0])])
+    _require_done(begun)
+
+
+def _require_done(syncs: Iterable[Future[None]]) -> None:
+    """Waits for all. A lost write is raised first: nothing after it can be relied on."""
+    failures = [error for each in syncs if (error := each.exception()) is not None]
+    if failures:
+        raise next((each for each in failures if isinstance(each, LostWriteError)), failures[0])
+
+
+def _done(sync: Callable[[str], None], path: str) -> Future[None]:
+    """Syncs a path on this thread."""
+    result = Future[None]()
+    try:
+        sync(path)
+    except BaseException as error:  # noqa: BLE001 -- raised by the caller, after all others
+        result.set_exception(error)
+    else:
+        result.set_result(None)
+    return result
+
+
+def _threads() -> ThreadPoolExecutor:
+    """The threads that sync; kept, as starting them takes longer than the syncs of a commit."""
+    process = os.getpid()  # a forked child has none of its parent's threads
+    pool = _POOLS.get(process)
+    return pool or _POOLS.setdefault(process, ThreadPoolExecutor(_WORKERS, "frazil-fsync"))
 
 
 # One writer at a time, across threads, processes and instances: flock(2) on a lock file

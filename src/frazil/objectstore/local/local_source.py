@@ -8,8 +8,8 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError, ObjectChangedError, ObjectNotFoundError
 from frazil.objectstore.local.local_files import read_error
 from frazil.objectstore.protocol import DataList, Expectation, NotModifiedAfter, SameETag

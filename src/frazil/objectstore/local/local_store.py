@@ -77,7 +77,9 @@ from frazil.ranges import ByteRange, Range
 # Reading a gap of this size costs about as much as another system call.
 _GAP_BYTES = 16 * 1024
 _MERGED_BYTES = 64 * 1024 * 1024
-_CAPABILITIES = Capabilities(reads_parts=True, links_objects=True, checks_age=True)
+_CAPABILITIES = Capabilities(
+    reads_parts=True, links_objects=True, checks_age=True, syncs_before_replacing=True
+)
 _LOCKED_TOGETHER = 400  # objects deleted before others get their turn
 
 
@@ -261,7 +263,7 @@ class LocalStore(ObjectStore):
 
     def sync(self) -> None:
         try:
-            self._durability.sync()
+            self._make_durable()
         except OSError as error:
             raise storage_error("sync", self._root, error) from error
 
@@ -304,7 +306,7 @@ class LocalStore(ObjectStore):
         finally:
             _discard(temporary)
         if self._fsync:
-            self._durability.add(path)
+            self._durability.add(path, size_bytes=_size_bytes(path))
 
     def _create(self, key: str, path: str, content: memoryview) -> None:
         if os.path.lexists(path):
@@ -322,8 +324,10 @@ class LocalStore(ObjectStore):
     def _replace(self, key: str, path: str, content: memoryview, old: Matches) -> None:
         if self._fsync:  # otherwise writing for nothing costs no more than finding out
             self._require_version(key, old)
-        temporary = self._write_temporary(path, [content], fsync=self._fsync)
+        temporary = self._write_temporary(path, [content], fsync=False)
         try:
+            if self._fsync:
+                self._make_durable(temporary)
             with self._locked():
                 self._require_version(key, old)
                 os.replace(temporary, path)
@@ -352,6 +356,10 @@ class LocalStore(ObjectStore):
         except OSError as error:
             key = dict(zip(paths, keys, strict=False)).get(error.filename, keys[0])
             raise storage_error("delete", key, error) from error
+
+    def _make_durable(self, *temporary: str) -> None:
+        """Syncs what was written before, and the contents of files that have no name yet."""
+        self._durability.sync(temporary)
 
     def _write_temporary(self, path: str, pieces: Iterable[Buffer], *, fsync: bool) -> str:
         """The path of a new file beside `path`."""
@@ -394,6 +402,13 @@ class LocalStore(ObjectStore):
         if is_directory(path):
             return IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
         return PreconditionFailedError(key, "no such object")
+
+
+def _size_bytes(path: str) -> int:
+    try:
+        return os.lstat(path).st_size
+    except FileNotFoundError:  # deleted already
+        return 0
 
 
 def _discard(temporary: str) -> None:

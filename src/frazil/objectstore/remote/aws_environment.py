@@ -13,9 +13,9 @@ assume a role are not understood: `get_credentials` with the SDK of AWS serves t
 import os
 from collections.abc import Mapping
 from configparser import ConfigParser, Error
-from dataclasses import dataclass
 from pathlib import Path
 
+from frazil.dataclass import dataclass
 from frazil.errors import StorageError
 from frazil.objectstore.credentials import S3StaticCredentials
 

@@ -1,8 +1,9 @@
 """Google Cloud Storage."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from frazil.dataclass import dataclass
 from frazil.objectstore.credentials import (
     GcsAnonymousCredentials,
     GcsApplicationCredentials,

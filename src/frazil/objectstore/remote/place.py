@@ -2,14 +2,14 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
+from frazil.dataclass import dataclass
 from frazil.errors import (
     InvalidInputError,
-    require_type,
 )
 from frazil.objectstore.keys import decode_name, encode_key, require_key
 from frazil.objectstore.protocol import Place, RemoteSettings
@@ -62,15 +62,6 @@ class RemotePlace(Place, Protocol):
     def connect(self, role: Role, settings: RemoteSettings) -> "Client":
         """A client of obstore for the whole bucket."""
         ...
-
-
-def clean_prefix(prefix: str | None) -> str:
-    """Without empty segments. Raises InvalidInputError if it could not begin a key."""
-    require_type(prefix, str | None)
-    cleaned = "/".join(segment for segment in (prefix or "").split("/") if segment)
-    if cleaned:
-        require_key(cleaned)
-    return cleaned
 
 
 def join_prefix(root: str, prefix: str) -> str:

@@ -19,6 +19,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from frazil.errors import ReadOnlyError, StorageError
 from frazil.objectstore.credentials import GcsAnonymousCredentials, S3AnonymousCredentials
+from frazil.objectstore.keys import clean_prefix
 from frazil.objectstore.protocol import (
     DataList,
     Expectation,
@@ -27,7 +28,7 @@ from frazil.objectstore.protocol import (
     SourceStore,
 )
 from frazil.objectstore.remote.gcs import GcsPlace
-from frazil.objectstore.remote.place import HttpPlace, RemotePlace, clean_prefix
+from frazil.objectstore.remote.place import HttpPlace, RemotePlace
 from frazil.objectstore.remote.remote_store import LazyStore
 from frazil.objectstore.remote.s3 import S3Place
 from frazil.ranges import Range

@@ -8,8 +8,9 @@ what to look at. They, and the cause they carry, show no secret.
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 
 WRITE = "write"  # the one doing for which nothing has to be there

@@ -12,10 +12,11 @@ are small and rare, and a condition would cost a round trip each time.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
+from frazil.dataclass import dataclass
 from frazil.errors import StorageError
 from frazil.objectstore.protocol import Data, DataList, RemoteSettings
 from frazil.objectstore.reads import merge_reads

@@ -17,10 +17,11 @@ repeated.
 """
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from frazil.dataclass import dataclass
 from frazil.errors import ObjectNotFoundError, PreconditionFailedError, StorageError
 from frazil.objectstore.protocol import Absent, Always, Matches, Precondition, RemoteSettings
 from frazil.objectstore.remote.place import ServerFeatures

@@ -1,11 +1,12 @@
 """S3 and compatible servers."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import urlsplit
 
+from frazil.dataclass import dataclass
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.credentials import (
     S3AnonymousCredentials,

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Buffer, Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
 from typing import Any, cast
@@ -18,6 +17,7 @@ from zarr.codecs import BloscCodec, BytesCodec, Crc32cCodec, GzipCodec, Transpos
 from zarr.core.array_spec import ArraySpec
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 
+from frazil.dataclass import dataclass
 from frazil.objectstore.protocol import Data
 
 # Parts of zarr that the pipeline is made of, and that zarr has from version 3.4 on.

@@ -6,7 +6,7 @@ import os
 import threading
 import zlib
 from collections.abc import Buffer, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from math import prod
 from typing import Any
@@ -17,6 +17,7 @@ from zarr.abc.codec import Codec
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
+from frazil.dataclass import dataclass
 from frazil.engine.files.pool import Pool
 from frazil.engine.files.read_meter import read_meter
 from frazil.engine.session.session import Session

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from threading import Lock
 from typing import Any, Final, Self, cast
@@ -19,6 +19,7 @@ from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.registry import get_pipeline_class, register_pipeline
 from zarr.storage import StorePath
 
+from frazil.dataclass import dataclass
 from frazil.engine.commit.chunk_writer import PACKED_BYTES
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError

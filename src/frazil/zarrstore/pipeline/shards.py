@@ -7,7 +7,6 @@ are encoded and decoded together, on threads.
 
 import json
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from itertools import islice, product
 from math import prod
@@ -22,6 +21,7 @@ from zarr.core.buffer import NDBuffer, default_buffer_prototype
 from zarr.core.chunk_grids import ChunkGrid
 from zarr.core.indexing import get_indexer
 
+from frazil.dataclass import dataclass
 from frazil.engine.changes.chunk_reads import FoundChunks
 from frazil.engine.files.caches import StoredChunk
 from frazil.engine.files.chunk_objects import Span, require_readable_range

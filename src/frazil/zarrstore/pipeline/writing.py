@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Buffer, Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import Any, Final
@@ -15,6 +14,7 @@ import zarr
 from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
+from frazil.dataclass import dataclass
 from frazil.errors import ReadOnlyStoreError
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.coding import (

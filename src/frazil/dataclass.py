@@ -1,0 +1,214 @@
+"""Dataclasses whose methods are compiled at first use.
+
+`dataclasses.dataclass` compiles up to six functions for each class: two thirds of the time that
+importing the engine took, and a process uses few of the classes that it imports. The `dataclass`
+of this module makes the same class with the same slots. `__init__` is compiled when it is first
+called, and everything else by the standard library, when any of it is first used. Type checkers see
+the standard library's `dataclass`.
+"""
+
+import dataclasses
+import inspect
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar, get_origin
+
+KNOWN_OPTIONS = frozenset({"slots", "frozen", "eq", "repr", "kw_only"})
+BELONG_TO_ONE_CLASS = frozenset({"__dict__", "__weakref__"})
+DEFERRED = "__deferred__"
+OMITTED = object()  # the default of a parameter whose field has a default factory
+
+
+class _Placeholder:
+    """An attribute that is not compiled yet; one for each name, shared by all classes."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: object, owner: type) -> Any:
+        """Has the class that holds the placeholder compiled, which replaces it."""
+        for cls in owner.__mro__:
+            if vars(cls).get(self.name) is self:
+                vars(cls)[DEFERRED].compile(self.name)
+                break
+        return getattr(owner if instance is None else instance, self.name)
+
+
+# `inspect` asks for a signature before it looks at `__init__`.
+DESCRIPTIONS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__signature__")
+METHODS = ("__init__", "__repr__", "__eq__", "__hash__")
+PLACEHOLDERS = {name: _Placeholder(name) for name in (*DESCRIPTIONS, *METHODS)}
+
+
+class _Deferred:
+    """A class with slots, and what is needed to compile its methods."""
+
+    def __init__(self, original: type, own: list[str], options: dict[str, Any]) -> None:
+        self.own, self.options = own, options
+        self.namespace = {
+            name: value for name, value in vars(original).items() if name not in BELONG_TO_ONE_CLASS
+        }
+        inherited = {slot for base in original.__mro__[1:-1] for slot in _slots(base)}
+        slotted = {name: value for name, value in self.namespace.items() if name not in own}
+        slotted["__slots__"] = tuple(name for name in own if name not in inherited)
+        slotted[DEFERRED] = self
+        self.cls = _class_like(original, slotted | _additions(self.namespace, options))
+
+    def compile(self, name: str) -> None:
+        """Replaces a placeholder. Threads that do it at the same time set equal functions."""
+        if name == "__init__":
+            self.cls.__init__ = self._compile_init()
+            return
+        if name == "__match_args__":
+            fields = self.fields().items()
+            names = tuple(name for name, field in fields if field.init and not field.kw_only)
+            setattr(self.cls, name, names)
+            return
+        compiled = dataclasses.dataclass(_class_like(self.cls, self.namespace), **self.options)
+        for each in (*PLACEHOLDERS, "__doc__", "__replace__"):
+            if self.namespace.get(each) is None and each in vars(compiled):
+                setattr(self.cls, each, vars(compiled)[each])
+        if "__signature__" in vars(self.cls):
+            del self.cls.__signature__
+
+    def fields(self) -> dict[str, "dataclasses.Field[Any]"]:
+        """Returns all fields, those of the bases first."""
+        found: dict[str, dataclasses.Field[Any]] = {}
+        for base in self.cls.__mro__[-1:0:-1]:
+            if DEFERRED in vars(base):
+                found |= vars(base)[DEFERRED].own_fields()
+            elif "__dataclass_fields__" in vars(base):
+                found |= {field.name: field for field in dataclasses.fields(base)}
+        return found | self.own_fields()
+
+    def own_fields(self) -> dict[str, "dataclasses.Field[Any]"]:
+        found = {}
+        for name in self.own:
+            given = self.namespace.get(name, dataclasses.MISSING)
+            found[name] = (
+                given if isinstance(given, dataclasses.Field) else dataclasses.field(default=given)
+            )
+            if found[name].kw_only is dataclasses.MISSING:
+                found[name].kw_only = self.options.get("kw_only", False)
+        return found
+
+    def _compile_init(self) -> Any:
+        scope: dict[str, Any] = {"__name__": self.cls.__module__, "_omitted": OMITTED}
+        scope["_set"] = object.__setattr__
+        parameters: dict[bool, list[str]] = {False: ["self"], True: []}  # by keywords only
+        body = []
+        for name, field in self.fields().items():
+            value = name if field.init else f"_default_{name}"
+            if field.default is not dataclasses.MISSING:
+                scope[f"_default_{name}"] = field.default
+            elif field.default_factory is not dataclasses.MISSING:
+                scope[f"_factory_{name}"] = field.default_factory
+                scope[f"_default_{name}"] = OMITTED
+                value = f"_factory_{name}() if {value} is _omitted else {value}"
+            has_default = f"_default_{name}" in scope
+            if field.init:
+                default = f"=_default_{name}" if has_default else ""
+                parameters[bool(field.kw_only)].append(f"{name}{default}")
+            if field.init or has_default:
+                body.append(f" _set(self, {name!r}, {value})")
+        if hasattr(self.cls, "__post_init__"):
+            body.append(" self.__post_init__()")
+        keywords = ["*", *parameters[True]] if parameters[True] else []
+        head = f"def __init__({', '.join([*parameters[False], *keywords])}):"
+        exec("\n".join([head, *(body or [" pass"])]), scope)  # noqa: S102 -- of names of fields
+        scope["__init__"].__qualname__ = f"{self.cls.__qualname__}.__init__"
+        return scope["__init__"]
+
+
+def _additions(namespace: dict[str, Any], options: dict[str, Any]) -> dict[str, object]:
+    """Returns what the standard library would add to a class."""
+    frozen, eq = options.get("frozen", False), options.get("eq", True)
+    wanted = [*DESCRIPTIONS, "__init__"]
+    wanted += ["__repr__"] if options.get("repr", True) else []
+    wanted += ["__eq__"] if eq else []
+    added: dict[str, object] = {
+        name: PLACEHOLDERS[name] for name in wanted if name not in namespace
+    }
+    # Python itself says of a class with `__eq__` that it is not hashable.
+    of_python = "__eq__" in namespace and namespace["__hash__"] is None
+    if eq and ("__hash__" not in namespace or of_python):
+        added["__hash__"] = PLACEHOLDERS["__hash__"] if frozen else None
+    if frozen:
+        added |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
+        state = {"__getstate__": _get_state, "__setstate__": _set_state}
+        added |= {name: method for name, method in state.items() if name not in namespace}
+    return added
+
+
+def _class_like(cls: type, namespace: dict[str, Any]) -> Any:
+    """Returns a class with the name and the bases of another."""
+    made = type(cls)(cls.__name__, cls.__bases__, dict(namespace))
+    made.__qualname__ = cls.__qualname__
+    return made
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    slots = vars(cls).get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+def _is_refused(instance: Any, name: str) -> bool:
+    """True for fields, and for anything unless the class is a subclass without the decorator."""
+    return DEFERRED in vars(type(instance)) or name in instance.__deferred__.fields()
+
+
+def _refuse_set(self: Any, name: str, value: object) -> None:
+    if _is_refused(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot assign to field {name!r}")
+    object.__setattr__(self, name, value)
+
+
+def _refuse_delete(self: Any, name: str) -> None:
+    if _is_refused(self, name):
+        raise dataclasses.FrozenInstanceError(f"cannot delete field {name!r}")
+    object.__delattr__(self, name)
+
+
+def _get_state(self: Any) -> list[Any]:
+    return [getattr(self, name) for name in self.__deferred__.fields()]
+
+
+def _set_state(self: Any, state: list[Any]) -> None:
+    for name, value in zip(self.__deferred__.fields(), state, strict=True):
+        object.__setattr__(self, name, value)
+
+
+def _find_fields(cls: type) -> list[str] | None:
+    """Returns the names of a class's own fields, or None if only the standard library can tell."""
+    if any("__dataclass_fields__" in vars(base) and not _slots(base) for base in cls.__mro__[1:]):
+        return None  # a slot is needed for inherited fields, too
+    annotations = inspect.get_annotations(cls)
+    if "self" in annotations or any(map(_is_special, annotations.values())):
+        return None
+    return [name for name, kind in annotations.items() if not _is_class_variable(kind)]
+
+
+def _is_class_variable(kind: Any) -> bool:
+    return bool(kind is ClassVar or get_origin(kind) is ClassVar)
+
+
+def _is_special(kind: object) -> bool:
+    """True for annotations that are not of fields, and for strings that might be such."""
+    if isinstance(kind, str):
+        return any(name in kind for name in ("ClassVar", "InitVar", "KW_ONLY"))
+    return isinstance(kind, dataclasses.InitVar) or kind is dataclasses.KW_ONLY
+
+
+def _dataclass(cls: type | None = None, /, **options: Any) -> Any:
+    """Makes a dataclass; the options are the standard library's."""
+    if cls is None:
+        return partial(_dataclass, **options)
+    own = _find_fields(cls)
+    if own is None or not options.get("slots") or options.keys() - KNOWN_OPTIONS:
+        return dataclasses.dataclass(cls, **options)
+    return _Deferred(cls, own, options).cls
+
+
+if TYPE_CHECKING:
+    from dataclasses import dataclass as dataclass  # noqa: PLC0414 -- re-exported
+else:
+    dataclass = _dataclass
