@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
+from resource import RUSAGE_CHILDREN, getrusage
 
 from frazil.spark.runtime.java import find_java
 
@@ -158,7 +159,9 @@ def run(cases: Iterable[Case], *, processes: int, verbose: bool) -> bool:
             if outcome.error is not None:
                 _print(outcome.error)
             good, total = good and outcome.expected, total + 1
-    _print(f"{total} cases: {'all as expected' if good else 'NOT as expected'}")
+    used = getrusage(RUSAGE_CHILDREN)
+    verdict = "all as expected" if good else "NOT as expected"
+    _print(f"{total} cases: {verdict} ({used.ru_utime + used.ru_stime:.0f} s of processor time)")
     return good and total > 0
 
 
