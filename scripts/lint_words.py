@@ -46,8 +46,9 @@ def load_words() -> WordList:
     instead: dict[str, str] = listed["instead"]
     any_space = (re.escape(word).replace(r"\ ", r"\s+") for word in instead)
     pattern = re.compile(rf"\b(?:{'|'.join(any_space)})\b", re.IGNORECASE)
-    starts = (frozenset(listed[name]) for name in ("docstring_starts", "page_starts"))
-    return WordList(*starts, instead, pattern)
+    return WordList(
+        frozenset(listed["docstring_starts"]), frozenset(listed["page_starts"]), instead, pattern
+    )
 
 
 def lint_python(source: str) -> list[Problem]:
