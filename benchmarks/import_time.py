@@ -4,37 +4,18 @@ Frazil loads its classes when they are first asked for, the reference loads ever
 the second row asks for the class that every program begins with.
 """
 
-import subprocess
-import sys
-import time
 from pathlib import Path
 from types import ModuleType
 
-from benchmarks.timing import Phase, Stopwatch
-
-MEASURE = (
-    "import resource;"
-    "usage = resource.getrusage(resource.RUSAGE_SELF);"
-    "print(usage.ru_maxrss, usage.ru_utime + usage.ru_stime)"
-)
+from benchmarks.new_process import run_in_new_process
+from benchmarks.timing import Stopwatch
 
 
 def fresh_import(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     del root
     name = engine.__name__
-    stopwatch.phases["import"] = _measured(f"import {name}")
-    stopwatch.phases["import, Repository"] = _measured(f"import {name}; {name}.Repository")
-
-
-def _measured(code: str) -> Phase:
-    """Time of a whole process, Python itself included."""
-    command = [sys.executable, "-c", f"{code};{MEASURE}"]
-    started = time.perf_counter()
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    seconds = time.perf_counter() - started
-    peak_kib, cpu_seconds = done.stdout.split()
-    peak_bytes = int(peak_kib) * 1024
-    return Phase(seconds, float(cpu_seconds), peak_bytes, peak_bytes)
+    stopwatch.phases["import"] = run_in_new_process(f"import {name}")
+    stopwatch.phases["import, Repository"] = run_in_new_process(f"import {name}; {name}.Repository")
 
 
 STAGES = {"import": fresh_import}

@@ -27,7 +27,7 @@ _NOTHING: Any = object()
 type Runner = Callable[[Any, Callable[[], Any]], Awaitable[Any]]  # (self, call) -> result
 
 
-async def run_on_thread(owner: object, call: Callable[[], Any]) -> Any:
+async def run_on_thread[T](owner: object, call: Callable[[], T]) -> T:
     """Returns the result of a call that a thread makes for an object."""
     del owner
     return await asyncio.to_thread(call)

@@ -4,11 +4,14 @@ import errno
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import zarr
 
+import frazil
 from frazil.errors import StorageError
 from frazil.objectstore import ABSENT, LocalStore, Matches
 from frazil.testing.objectstore import at_once
@@ -47,10 +50,9 @@ def test_a_conditional_put_is_durable_when_it_returns(root: Path, calls: list[st
     store = LocalStore(root)
     version = store.put("d/a", b"1", when=ABSENT)
     made = ["fsync .", "fsync above"]  # the root was made, and a directory for it
-    named = ["fsync TEMP", "link above/base/d/a", "fsync above/base/d"]
     assert calls[:2] == made
-    assert calls[2:5] == named
-    assert sorted(calls[5:]) == ["fsync above", "fsync above/base"]
+    assert calls[2:4] == ["fsync TEMP", "link above/base/d/a"]
+    assert sorted(calls[4:]) == ["fsync above", "fsync above/base", "fsync above/base/d"]
     calls.clear()
     store.put("d/a", b"2", when=Matches(version))
     assert calls == ["fsync TEMP", "rename above/base/d/a", "fsync above/base/d"]
@@ -65,12 +67,77 @@ def test_a_plain_put_waits_for_sync(root: Path, calls: list[str]) -> None:
     store.sync()
     files = {"above/base/a", "above/base/d/b", "above/base/d/e/c"}
     directories = {"above/base", "above/base/d", "above/base/d/e"}
-    assert set(calls[:3]) == {f"fsync {one}" for one in files}
-    assert set(calls[3:6]) == {f"fsync {one}" for one in directories}
-    assert calls[6:] == ["fsync above"]
+    assert sorted(calls) == sorted(f"fsync {one}" for one in {*files, *directories, "above"})
     calls.clear()
     store.sync()
     assert calls == []
+
+
+def test_a_replacement_waits_until_what_was_put_before_is_durable(
+    root: Path, calls: list[str]
+) -> None:
+    store = LocalStore(root)
+    version = store.put("repo", b"1", when=ABSENT)
+    store.put("d/first", b"")
+    version = store.put("repo", b"1", when=Matches(version))
+    store.put("d/a", b"")
+    store.put("d/b", b"")
+    calls.clear()
+    store.put("repo", b"2", when=Matches(version))
+    before = {"TEMP", "above/base/d/a", "above/base/d/b", "above/base/d"}
+    assert sorted(calls[:4]) == sorted(f"fsync {one}" for one in before)
+    assert calls[4:] == ["rename above/base/repo", "fsync above/base"]
+    calls.clear()
+    store.sync()
+    assert calls == []
+
+
+def test_a_large_file_is_on_its_way_before_sync(root: Path, calls: list[str]) -> None:
+    store = LocalStore(root)
+    store.put("a", bytes(5 << 20))
+    store.put("b", b"")
+    deadline = time.monotonic() + 60
+    while "fsync above/base/a" not in calls and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert "fsync above/base/b" not in calls
+    store.sync()
+    assert calls.count("fsync above/base/a") == calls.count("fsync above/base/b") == 1
+
+
+def test_a_large_file_that_was_lost_is_told_by_sync(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    store = LocalStore(root)
+    store.put("first", b"")
+    store.sync()
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "fsync", fail)
+        store.put("a", bytes(5 << 20))
+        with pytest.raises(StorageError, match="may be lost"):
+            store.sync()
+    with pytest.raises(StorageError, match="may be lost"):
+        store.sync()
+
+
+def test_a_small_commit_syncs_each_file_and_directory_once(root: Path, calls: list[str]) -> None:
+    repo = frazil.Repository.create(frazil.local_filesystem_storage(str(root)))
+    for value in (1, 2):
+        session = repo.writable_session("main")
+        array = zarr.create_array(session.store, name=f"a{value}", shape=(3,), dtype="i4")
+        array[:] = value
+        calls.clear()
+        session.commit(f"{value}")
+    synced = [call for call in calls if call.startswith("fsync")]
+    assert len(synced) == 10  # manifest, snapshot, log, backup, `repo`, and their directories
+    assert sum(call.startswith("fsync above/base/") for call in synced) == 8
+    assert calls[-2:] == ["rename above/base/repo", "fsync above/base"]
+    calls.clear()
+    repo.create_tag("t", repo.lookup_branch("main"))
+    assert len([call for call in calls if call.startswith("fsync")]) == 4
+    assert calls[0].startswith("link above/base/overwritten")
 
 
 def test_content_is_durable_before_it_replaces_other_content(root: Path, calls: list[str]) -> None:
