@@ -48,7 +48,7 @@ class Session(Displayed):
         )
 
     def __view__(self) -> View:
-        """With the tree, and with what is uncommitted."""
+        """Shows the tree, and what is uncommitted."""
         changed = not self.read_only and self.has_uncommitted_changes
         view = session_view(
             type(self).__name__,
