@@ -91,7 +91,7 @@ def session_view(
 
 
 def session_contents(view: View, session: Session, changes: View | None) -> View:
-    """With what is uncommitted, and the tree."""
+    """Adds what is uncommitted, and the tree."""
     more: list[tuple[str, object]] = [] if changes is None else [("uncommitted changes", changes)]
     try:
         more.append(("tree", tree_text(session)))

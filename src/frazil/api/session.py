@@ -54,7 +54,7 @@ class Session(Displayed):
         )
 
     def __view__(self) -> View:
-        """With the tree, and with what is uncommitted."""
+        """Shows the tree, and what is uncommitted."""
         changed = not self.read_only and self.has_uncommitted_changes
         view = display.session_view(
             type(self).__name__,

@@ -26,7 +26,7 @@ Refs = Annotated[
     list[str] | None,
     typer.Option(
         "--ref",
-        help="Only this branch or tag (or branch:NAME, tag:NAME); repeatable. Default: all.",
+        help="Only this branch or tag (or branch:NAME, tag:NAME); repeatable (default: all).",
     ),
 ]
 
@@ -38,15 +38,16 @@ def clone(
     ],
     *,
     shallow: Annotated[
-        bool, typer.Option("--shallow", help="Refer to the chunks of REPO instead.")
+        bool,
+        typer.Option("--shallow", help="Reference the chunks of REPO instead of copying them."),
     ] = False,
     refs: Refs = None,
     paths: Annotated[
         list[str] | None,
-        typer.Option("--path", help="Only this group or array; may be repeated. Default: all."),
+        typer.Option("--path", help="Copy only this group or array; repeatable (default: all)."),
     ] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="Read back all that was copied, not only its size.")
+        bool, typer.Option("--check", help="Read back everything that was copied.")
     ] = False,
     spark: Annotated[bool, typer.Option("--spark", help="Let Spark's executors copy.")] = False,
     dry_run: DryRun = False,
@@ -121,26 +122,26 @@ def export(
     *,
     to: Annotated[
         ExportFormat | None,
-        typer.Option(
-            "--format", help="Of what is written.  [default: bundle if so named, or zarr]"
-        ),
+        typer.Option("--format", help="Format (default: bundle for *.bundle, otherwise zarr)."),
     ] = None,
-    group: Annotated[str, typer.Option(help="The group that is exported.")] = "/",
+    group: Annotated[str, typer.Option(help="The group to export.")] = "/",
     variables: Annotated[
         list[str] | None,
-        typer.Option("--variable", help="Only this one; may be repeated. Default: all."),
+        typer.Option("--variable", help="Export only this variable; repeatable (default: all)."),
     ] = None,
     branch: Branch = None,
     tag: Tag = None,
     snapshot: Snapshot = None,
     split: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=LENGTH,...", help="NetCDF: so many steps to a file."),
+        typer.Option(metavar="NAME=LENGTH,...", help="NetCDF: number of steps per file."),
     ] = None,
     refs: Refs = None,
     since: Annotated[
         list[str] | None,
-        typer.Option(metavar="COMMIT", help="Bundle: only what is new since; may be repeated."),
+        typer.Option(
+            metavar="COMMIT", help="Bundle: only what is new since this commit; repeatable."
+        ),
     ] = None,
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace what is at the target.")
@@ -149,7 +150,7 @@ def export(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Write a group to another place, in another format; or a repository to one file.
+    """Export a group to another format, or a whole repository to one file.
 
     A bundle holds branches and tags with their history, and is for `frazil import`.
     """
@@ -244,7 +245,7 @@ def import_(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make a repository of a bundle, or add what is new in it to one that is there.
+    """Create a repository from a bundle, or add what is new in the bundle to one that exists.
 
     Branches move forward, new branches and tags are added, others stay as they are.
     """
@@ -267,12 +268,14 @@ def migrate(
     repo: Repo,
     target: Annotated[
         str | None,
-        typer.Argument(metavar="TARGET", help="Another place for the new repository."),
+        typer.Argument(
+            metavar="TARGET", help="Location of the new repository (default: in place)."
+        ),
     ] = None,
     *,
     to: Annotated[int, typer.Option(min=1, max=2, help="Version of the format.")] = 2,
     confirm: Annotated[
-        bool, typer.Option("--confirm", help="Remove the old files that a migration has kept.")
+        bool, typer.Option("--confirm", help="Delete the old files that a migration kept.")
     ] = False,
     spark: Annotated[
         bool, typer.Option("--spark", help="Let Spark's executors copy and write.")
@@ -281,7 +284,7 @@ def migrate(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Bring a repository of any older generation to version 2 of the format, or to version 1.
+    """Upgrade a repository of any older generation to version 2 of the format, or to version 1.
 
     In place the old files are kept until `--confirm`; both can be run again if interrupted.
     """

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 class ChunkChoice(StrEnum):
-    """As in git: ours is the branch that is changed, theirs is what is applied to it.
+    """Sides of a conflict, as in git: ours is the branch that is changed, theirs what is applied.
 
     `VersionSelection` of the API, which is about rebasing, has the same words the other way round:
     there, ours are the changes being rebased.

@@ -23,10 +23,10 @@ from frazil.errors import (
 
 EXIT_CODES = {
     0: "done",
-    1: "it failed; a line on standard error says why",
-    2: "the command line is wrong",
-    3: "another writer changed the repository first: look, then run it again",
-    4: "what is wanted contradicts what is on the branch; nothing was changed",
+    1: "failed; a line on standard error says why",
+    2: "wrong usage",
+    3: "another writer changed the repository first: check, then run it again",
+    4: "conflicts with the branch; nothing was changed",
     5: "the repository has problems, which `frazil verify` has listed",
     70: "a bug in frazil",
     130: "interrupted",
@@ -34,14 +34,14 @@ EXIT_CODES = {
 INTERRUPTED = 130
 _URL_PREFIX = re.compile(r"\w+://[^\s,]+")
 HINTS: tuple[tuple[type[IcechunkError], str], ...] = (
-    (RepositoryNotFoundError, "`frazil init REPO` makes an empty repository"),
+    (RepositoryNotFoundError, "`frazil init REPO` creates an empty repository"),
     (RefNotFoundError, "`frazil branch list REPO` and `frazil tag list REPO` show what there is"),
     (SnapshotNotFoundError, "`frazil log REPO` shows the snapshots of a branch"),
     (NodeNotFoundError, "`frazil tree REPO` shows the groups and arrays"),
-    (ConflictError, "another writer was faster: look at `frazil log REPO`, then run it again"),
+    (ConflictError, "another writer was faster: check `frazil log REPO`, then run it again"),
     (JavaNotFoundError, "`frazil doctor` shows what is installed, and what is missing"),
     (ObjectNotFoundError, "`frazil verify REPO` shows what is missing, and what can be repaired"),
-    (StorageError, "`frazil doctor REPO` shows whether and how the place can be reached"),
+    (StorageError, "`frazil doctor REPO` checks whether the location can be reached"),
     (FormatError, "`frazil verify REPO` shows what is damaged, and what can be repaired"),
 )
 # By the reason of the operating system, which says more than where it was met.
@@ -91,7 +91,7 @@ class Failure:
 
     @property
     def json(self) -> str:
-        """What is printed with --json."""
+        """The error as --json prints it."""
         told = {"kind": self.kind, "message": self.message, "hint": self.hint}
         return json.dumps({"error": told, "exit_code": self.exit_code}, ensure_ascii=False)
 

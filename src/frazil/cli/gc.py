@@ -13,7 +13,7 @@ def gc(
     *,
     older_than: Annotated[
         str,
-        typer.Option(metavar="AGE", help="Files older than this: 7d, 36h, or a time."),
+        typer.Option(metavar="AGE", help="Delete files older than this: 7d, 36h, or a time."),
     ] = "7d",
     safety_age: Annotated[
         str,
@@ -87,28 +87,29 @@ def expire(
     *,
     older_than: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Snapshots older than this: 30d, 12h, or a time."),
+        typer.Option(metavar="AGE", help="Expire snapshots older than this: 30d, 12h, or a time."),
     ] = None,
     snapshot: Annotated[
         list[str] | None,
-        typer.Option(metavar="COMMIT", help="Only this one; may be given several times."),
+        typer.Option(metavar="COMMIT", help="Expire only this snapshot; repeatable."),
     ] = None,
     retain_last: Annotated[
-        int, typer.Option(metavar="N", help="Keep the newest N of each branch, however old.")
+        int,
+        typer.Option(metavar="N", help="Keep the newest N snapshots of each branch, however old."),
     ] = 0,
     protect_branch: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Keep such branches and all of their history."),
+        typer.Option(metavar="PATTERN", help="Keep matching branches and all of their history."),
     ] = None,
     protect_tag: Annotated[
         list[str] | None,
-        typer.Option(metavar="PATTERN", help="Keep such tags and all of their history."),
+        typer.Option(metavar="PATTERN", help="Keep matching tags and all of their history."),
     ] = None,
     delete_branches: Annotated[
-        bool, typer.Option("--delete-branches", help="Also branches whose tip is expired.")
+        bool, typer.Option("--delete-branches", help="Also delete branches whose tip is expired.")
     ] = False,
     delete_tags: Annotated[
-        bool, typer.Option("--delete-tags", help="Also tags whose snapshot is expired.")
+        bool, typer.Option("--delete-tags", help="Also delete tags whose snapshot is expired.")
     ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,

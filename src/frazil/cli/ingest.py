@@ -30,30 +30,37 @@ def ingest(
     concat_dim: Annotated[
         list[str] | None,
         typer.Option(
-            help="The dimension along which the sources follow one another;"
-            " repeated for a grid of sources."
+            help="Dimension along which the sources are concatenated; repeatable for a grid."
         ),
     ] = None,
     combine: Annotated[
         str,
-        typer.Option(help="concat, or coords: along the dimensions whose coordinates differ."),
+        typer.Option(help="concat, or coords: find the dimensions by comparing coordinates."),
     ] = "concat",
     virtual: Annotated[
-        bool, typer.Option("--virtual", help="Refer to the chunks of the sources: copy nothing.")
+        bool,
+        typer.Option(
+            "--virtual", help="Reference the chunks of the sources instead of copying them."
+        ),
     ] = False,
     on_error: Annotated[
-        str, typer.Option(help="fail, or skip sources that cannot be read or do not fit.")
+        str,
+        typer.Option(help="fail, or skip: leave out sources that cannot be read or do not fit."),
     ] = "fail",
     format: Annotated[  # noqa: A002 -- the name of the option
         str | None,
-        typer.Option(help="netcdf3, netcdf4, hdf5, zarr, grib2, tiff, parquet; else guessed."),
+        typer.Option(
+            help="netcdf3, netcdf4, hdf5, zarr, grib2, tiff or parquet (default: detected)."
+        ),
     ] = None,
     chunks: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="Chunk lengths.")
     ] = None,
-    group: Annotated[str, typer.Option(help="Where the arrays go.")] = "/",
-    branch: Annotated[str, typer.Option(help="The branch that gets the commit.")] = "main",
-    message: Annotated[str | None, typer.Option("-m", "--message", help="Of the commit.")] = None,
+    group: Annotated[str, typer.Option(help="The group to write to.")] = "/",
+    branch: Annotated[str, typer.Option(help="The branch to commit to.")] = "main",
+    message: Annotated[
+        str | None, typer.Option("-m", "--message", help="Commit message (default: generated).")
+    ] = None,
     append: Annotated[
         bool, typer.Option("--append", help="Extend existing arrays along --concat-dim.")
     ] = False,
@@ -65,19 +72,19 @@ def ingest(
     ] = False,
     variables: Annotated[
         list[str] | None,
-        typer.Option("--variable", help="Only this one; may be repeated. Default: all."),
+        typer.Option("--variable", help="Ingest only this variable; repeatable (default: all)."),
     ] = None,
     idempotency_key: IdempotencyKey = None,
     source_storage: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="How the bucket of the sources is reached (region, endpoint_url, anonymous, ...);"
-            " may be repeated. Credentials are taken from the environment.",
+            help="Setting of the sources' bucket (region, anonymous, ...); repeatable."
+            " Credentials come from the environment.",
         ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option(help="Go on where an earlier run failed, or store all again.")
+        bool, typer.Option(help="Reuse the chunks of an earlier, failed run.")
     ] = True,
     spark: SparkOrNot = None,
     as_json: AsJson = False,
@@ -175,8 +182,8 @@ def import_kerchunk(
         str, typer.Argument(metavar="SET", help="A JSON file, or a directory of Parquet files.")
     ],
     *,
-    group: Annotated[str, typer.Option(help="Where the arrays go.")] = "/",
-    branch: Annotated[str, typer.Option(help="The branch that gets the commit.")] = "main",
+    group: Annotated[str, typer.Option(help="The group to write to.")] = "/",
+    branch: Annotated[str, typer.Option(help="The branch to commit to.")] = "main",
     files_in: Annotated[
         str | None,
         typer.Option(
@@ -184,9 +191,7 @@ def import_kerchunk(
             help="Add a virtual chunk container for the files in this directory.",
         ),
     ] = None,
-    root: Annotated[
-        str | None, typer.Option(help="What relative paths in the set are relative to.")
-    ] = None,
+    root: Annotated[str | None, typer.Option(help="Base of relative paths in the set.")] = None,
     check: Annotated[
         bool,
         typer.Option("--check/--no-check", help="Refuse files that are modified from now on."),
@@ -194,7 +199,7 @@ def import_kerchunk(
     message: Message = None,
     as_json: AsJson = False,
 ) -> None:
-    """Make arrays of the references that kerchunk made, as one commit."""
+    """Create virtual arrays from kerchunk references, as one commit."""
     from pathlib import Path
 
     from frazil.api import (

@@ -157,7 +157,7 @@ class _ScreenBuffer(io.StringIO):
 
 @contextmanager
 def paged() -> Iterator[None]:
-    """On a terminal, output that is longer than the screen goes to $FRAZIL_PAGER, $PAGER or less.
+    """Shows output that is longer than a terminal's screen by $FRAZIL_PAGER, $PAGER or less.
 
     `cat`, or an empty value, turns it off.
     """

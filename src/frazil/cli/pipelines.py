@@ -27,15 +27,18 @@ def map_blocks(
         ),
     ],
     inputs: Annotated[
-        list[str], typer.Argument(metavar="ARRAY...", help="What it is called with.")
+        list[str], typer.Argument(metavar="ARRAY...", help="Arrays to pass to the function.")
     ],
     *,
     outputs: Annotated[
         list[str],
-        typer.Option("--output", metavar="PATH=DTYPE", help="What it makes; may be repeated."),
+        typer.Option(
+            "--output", metavar="PATH=DTYPE", help="Array to create from its result; repeatable."
+        ),
     ],
     blocks: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="-1 is the whole.")
+        list[str] | None,
+        typer.Option(metavar="NAME=LENGTH,...", help="Lengths; -1 for the whole dimension."),
     ] = None,
     halo: Annotated[
         list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="Neighbours on both sides.")
@@ -44,7 +47,7 @@ def map_blocks(
         str, typer.Option(help="Beyond the ends: clip, nearest, reflect, wrap or a number.")
     ] = "clip",
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace arrays that are there.")
+        bool, typer.Option("--overwrite", help="Replace existing arrays.")
     ] = False,
     branch: OnBranch = "main",
     message: Message = None,
@@ -133,18 +136,21 @@ def rechunk(
     ),
     *,
     chunks: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="-1 is the whole.")
+        list[str] | None,
+        typer.Option(metavar="NAME=LENGTH,...", help="Lengths; -1 for the whole dimension."),
     ] = None,
     shards: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="In whole chunks.")
+        list[str] | None,
+        typer.Option(metavar="NAME=LENGTH,...", help="Shard lengths, in whole chunks."),
     ] = None,
-    unsharded: Annotated[bool, typer.Option("--unsharded", help="Take sharding away.")] = False,
+    unsharded: Annotated[bool, typer.Option("--unsharded", help="Remove sharding.")] = False,
     codecs: Annotated[
         list[str] | None,
         typer.Option("--codec", metavar="NAME", help="A compressor, such as zstd; repeatable."),
     ] = None,
     into: Annotated[
-        str | None, typer.Option(metavar="PATH", help="Leave the arrays, write new ones there.")
+        str | None,
+        typer.Option(metavar="PATH", help="Write new arrays here, and keep the old ones."),
     ] = None,
     branch: OnBranch = "main",
     message: Message = None,
@@ -206,12 +212,12 @@ def rechunk(
 def reduce(
     repo: Repo,
     variables: Annotated[
-        list[str], typer.Argument(metavar="VARIABLE...", help="Of the same dimensions.")
+        list[str], typer.Argument(metavar="VARIABLE...", help="Variables with the same dimensions.")
     ],
     *,
     over: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME", help="A dimension that vanishes; may be repeated."),
+        typer.Option(metavar="NAME", help="Dimension to reduce over; repeatable."),
     ] = None,
     how: Annotated[str, typer.Option(help="mean, min, max, sum, count or std.")] = "mean",
     groupby: Annotated[

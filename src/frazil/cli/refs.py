@@ -20,7 +20,7 @@ Start = Annotated[
 
 
 def _one_of(where: str | None, option: str | None, name: str) -> str:
-    """What the argument or the option says."""
+    """Returns the commit that the argument or the option names."""
     if where is not None and option is not None:
         raise typer.BadParameter(f"the commit is given twice, by an argument and by {name}")
     return where or option or "main"

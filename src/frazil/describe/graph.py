@@ -47,7 +47,7 @@ class Line:
 
     @property
     def ends(self) -> tuple[int | None, int | None]:
-        """Places of commits of other lines that this one leads to."""
+        """Places of commits of other lines that this one ends at."""
         return self.into, self.joins
 
     @property
@@ -152,7 +152,7 @@ def _strand(info: RepoInfo, tip: int, taken: set[int]) -> tuple[list[int], int |
 
 
 def _add_merged(info: RepoInfo, strands: list[tuple[list[int], int | None]]) -> dict[int, int]:
-    """Adds lines of merged commits that no branch leads to any more; the merge of each row."""
+    """Adds lines of merged commits without a branch; returns the row of the merge of each row."""
     taken = {row for rows, _ in strands for row in rows}
     merged = dict[int, int]()
     pending = sorted(taken)

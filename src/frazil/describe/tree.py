@@ -107,7 +107,7 @@ def node_as_json(node: Node) -> dict[str, Any]:
 
 
 def _chunk_shape(metadata: Mapping[str, Any]) -> list[int]:
-    """That of the inner chunks, if the array has shards."""
+    """Shape of the chunks; of the inner ones, if the array has shards."""
     for codec in metadata.get("codecs") or ():
         if isinstance(codec, dict) and codec.get("name") == "sharding_indexed":
             return list(codec.get("configuration", {}).get("chunk_shape", ()))

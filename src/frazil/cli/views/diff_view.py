@@ -32,7 +32,7 @@ def diff_as_json(changes: Diff) -> dict[str, object]:
 
 
 def as_json(found: VersionDiff) -> dict[str, object]:
-    """As `diff_as_json`, with the keys of metadata that changed."""
+    """Changes, and the keys of metadata that changed."""
     metadata = {
         str(path): {
             change.key: {

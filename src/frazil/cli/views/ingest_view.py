@@ -75,7 +75,7 @@ def _folder(source: Source) -> str:
 
 
 def _store_config(prefix: str, storage: Mapping[str, object]) -> ObjectStoreConfig | None:
-    """How readers of the repository reach the prefix; None if that needs more than options."""
+    """Store from which readers get the prefix; None if that needs more than options."""
     scheme = prefix.partition("://")[0]
     if scheme == "file":
         return ObjectStoreConfig.LocalFileSystem(prefix.removeprefix("file://"))

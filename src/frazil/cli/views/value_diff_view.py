@@ -31,7 +31,7 @@ class ValueChanges:
 
 
 def value_changes(old: Session, new: Session, changes: Diff) -> dict[str, ValueChanges]:
-    """By path, for arrays that both versions have with the same number of dimensions."""
+    """Changes by path, of arrays that both versions have with the same number of dimensions."""
     found = {}
     for path, index in changes.updated_chunks.items():
         was, now = old.find_node(path), new.find_node(path)
