@@ -83,7 +83,7 @@ def write(engine: Any, place: Path, writer: int, seconds: float) -> dict[str, An
                     f"{writer}", rebase_with=engine.ConflictDetector(), rebase_tries=1000
                 )
             )
-        except Exception:  # noqa: BLE001 -- whatever the engine raises, the commit was not made
+        except Exception:  # noqa: BLE001 -- any error of the engine: the commit was not made
             failed += 1
         waits.append(time.perf_counter() - began)
         number += 1

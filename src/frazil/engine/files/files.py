@@ -118,7 +118,7 @@ _FORGOTTEN_AFTER = 10  # times what a commit takes
 
 @dataclass(slots=True)
 class Contention:
-    """How many writers seem to commit to the repository; guessed, see engine/merge/waiting.py."""
+    """Guess of the number of writers that commit to the repository: engine/merge/waiting.py."""
 
     writers: float = 1.0
     try_s: float = 0.0  # of one try, from reading the tip to replacing it

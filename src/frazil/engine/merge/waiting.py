@@ -1,4 +1,4 @@
-"""Waiting of writers that commit to one branch, so that each gets in and little is done in vain.
+"""Waiting of writers that commit to one branch, so that each gets in and little work is wasted.
 
 In a local directory they go in the order of arrival (`Turn`). Other stores have no queue. There, a
 writer guesses from its own waiting how many there are: if each of n takes t seconds for a try, and

@@ -212,7 +212,7 @@ class NodeFacts:
 
 
 def node_facts(opened: OpenedFile) -> NodeFacts:
-    """The nodes of a snapshot, whatever problems it has."""
+    """The nodes of a snapshot, with or without problems."""
     table = opened.root.tables("nodes").rows
     data = table.union("node_data")
     is_array = data.types == NODE_ARRAY

@@ -1,7 +1,7 @@
 """Turns: writers of one directory, in any number of processes, that go in the order of arrival.
 
 A ticket is a file in the directory, with the time in its name, that its writer holds a lock on from
-the moment it queues until it is done. Whoever has the oldest ticket has its turn. The kernel drops
+the moment it queues until it is done. The writer with the oldest ticket has its turn. The kernel drops
 the lock of a process that dies, and the next writer removes its ticket.
 
 Turns are advice: what may be written is decided by compare-and-swap alone. So a writer that cannot

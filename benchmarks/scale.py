@@ -1,0 +1,312 @@
+"""Cost against size: references, history, arrays, writers on one branch, beside the reference.
+
+    python -m benchmarks.scale [KIND ...] [--quick] [--engines NAME ...] [--page FILE]
+
+Every point is measured in a process of its own, in processor time and added memory; a point that
+takes more than `LIMIT_BYTES` of memory or `LIMIT_S` of time is shown as such, and larger ones of
+that engine are left out. `--page docs/scale.md` rewrites the tables between its marks.
+"""
+
+import argparse
+import json
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import zarr
+from zarr.core.buffer import default_buffer_prototype
+from zarr.core.sync import sync
+
+from benchmarks import hot_branch
+from benchmarks.made_up_history import build_history
+from benchmarks.storages import storage
+from benchmarks.timing import Stopwatch
+from frazil.virtual import CodedLocations
+
+ROOT = Path(__file__).parents[1]
+LIMIT_BYTES, LIMIT_S = 8 << 30, 1200
+COLUMNS = 1000
+GROUP = 100  # arrays in a group
+
+type Point = dict[str, float]
+
+
+def measure_references(engine: Any, root: Path, count: int) -> Point:
+    """Virtual references: set and committed, one read, a row appended, compared, verified."""
+    watch, rows = Stopwatch(), count // COLUMNS
+    session = engine.Repository.create(storage(engine, root)).writable_session("main")
+    zarr.create_array(session.store, name="v", shape=(rows, COLUMNS), chunks=(1, 1), dtype="f4")
+    with watch("set + commit"):
+        _set_refs(engine, session, 0, rows)
+        session.commit("references")
+    size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    repo = engine.Repository.open(storage(engine, root))
+    with watch("append 1,000"):
+        session = repo.writable_session("main")
+        zarr.open_array(session.store, path="v").resize((rows + 1, COLUMNS))
+        _set_refs(engine, session, rows, 1)
+        session.commit("a row")
+    history = [each.id for each in repo.ancestry(branch="main")]
+    with watch("diff"):
+        repo.diff(from_snapshot_id=history[-1], to_snapshot_id=history[0])
+    _verify(engine, root, watch)
+    return _point(watch) | {"bytes on disk per reference": size / count}
+
+
+def _set_refs(engine: Any, session: Any, first: int, rows: int) -> None:
+    count = rows * COLUMNS
+    files = [f"s3://climate-archive/era5/part-{first + i:07}.nc" for i in range(rows)]
+    codes = np.repeat(np.arange(rows, dtype=np.int64), COLUMNS)
+    names: Any = CodedLocations(codes, files)
+    if engine.__name__ != "frazil":
+        names = [files[code] for code in codes.tolist()]
+    session.store.set_virtual_refs_arr(
+        "v",
+        (rows, COLUMNS),
+        names,
+        np.tile(np.arange(COLUMNS, dtype=np.uint64) * 4_000_000, rows),
+        np.full(count, 4_000_000, dtype=np.uint64),
+        validate_containers=False,
+        arr_offset=(first, 0),
+    )
+
+
+def measure_history(engine: Any, root: Path, commits: int) -> Point:
+    """A repository of so many made-up commits: the same bytes for both engines."""
+    build_history(root, commits, chunks=100)
+    watch = Stopwatch()
+    engine.Repository.open(storage(engine, root)).readonly_session("main")
+    with watch("open"):
+        repo = engine.Repository.open(storage(engine, root))
+        repo.readonly_session("main")
+    _commit_chunk(repo, 0)
+    with watch("commit"):
+        _commit_chunk(repo, 1)
+    with watch("whole ancestry"):
+        assert sum(1 for _ in repo.ancestry(branch="main")) >= commits
+    return _point(watch)
+
+
+def measure_backups(engine: Any, root: Path, commits: int) -> Point:
+    """So many real commits: how much of the repository is copies of `repo`."""
+    repo = engine.Repository.create(storage(engine, root))
+    session = repo.writable_session("main")
+    zarr.create_array(session.store, name="a", shape=(100,), chunks=(1,), dtype="i4")
+    session.commit("array")
+    for i in range(commits):
+        _commit_chunk(repo, i % 100)
+    sizes = {p: p.stat().st_size for p in root.rglob("*") if p.is_file()}
+    copies = sum(size for path, size in sizes.items() if path.parent.name == "overwritten")
+    return {"overwritten MB": copies / 1e6, "share": copies / sum(sizes.values())}
+
+
+def _commit_chunk(repo: Any, number: int) -> None:
+    session = repo.writable_session("main")
+    data = default_buffer_prototype().buffer.from_bytes(bytes(4))
+    sync(session.store.set(f"a/c/{number}", data))
+    session.commit(f"{number}")
+
+
+def measure_arrays(engine: Any, root: Path, count: int) -> Point:
+    """Arrays without chunks in groups of a hundred, and ten commits that change one of them."""
+    watch, name = Stopwatch(), f"g{count // 2 // GROUP}/a{count // 2}"
+    session = engine.Repository.create(storage(engine, root)).writable_session("main")
+    documents = _documents(count)
+    sync(_put(session.store, documents))
+    with watch("commit"):
+        session.commit("arrays")
+    with watch("open, one array"):
+        session = engine.Repository.open(storage(engine, root)).readonly_session("main")
+        zarr.open_array(session.store, path=name, mode="r")
+    with watch("first list_dir of a group"):
+        assert len(sync(_listed(session.store.list_dir("g0")))) == GROUP + 1
+    repo = engine.Repository.open(storage(engine, root))
+    for i in range(9):
+        _touch(repo, name, i)
+    with watch("change one"):
+        _touch(repo, name, 9)
+    repo = engine.Repository.open(storage(engine, root))
+    with watch("gc, dry run"):
+        repo.garbage_collect(datetime.now(UTC), dry_run=True)
+    _verify(engine, root, watch)
+    return _point(watch)
+
+
+def _documents(count: int) -> dict[str, Any]:
+    store = zarr.storage.MemoryStore()
+    zarr.create_group(store)
+    zarr.create_array(store, name="a", shape=(100,), chunks=(10,), dtype="f4")
+    group = sync(store.get("zarr.json", default_buffer_prototype()))
+    array = sync(store.get("a/zarr.json", default_buffer_prototype()))
+    found = {"zarr.json": group}
+    found |= {f"g{i}/zarr.json": group for i in range(-(-count // GROUP))}
+    return found | {f"g{i // GROUP}/a{i}/zarr.json": array for i in range(count)}
+
+
+async def _put(store: Any, documents: dict[str, Any]) -> None:
+    for key, value in documents.items():
+        await store.set(key, value)
+
+
+async def _listed(names: Any) -> list[str]:
+    return [name async for name in names]
+
+
+def _touch(repo: Any, name: str, number: int) -> None:
+    session = repo.writable_session("main")
+    zarr.open_array(session.store, path=name).attrs["touched"] = number
+    session.commit(f"{number}")
+
+
+def _verify(engine: Any, root: Path, watch: Stopwatch) -> None:
+    """Only frazil can."""
+    if engine.__name__ == "frazil":
+        repo = engine.Repository.open(storage(engine, root))
+        with watch("verify"):
+            assert not repo.verify().problems
+
+
+def _point(watch: Stopwatch) -> Point:
+    found: Point = {}
+    for name, phase in watch.phases.items():
+        found[f"{name}, s"] = phase.cpu_seconds
+        found[f"{name}, MB"] = phase.added_bytes / 1e6
+    return found
+
+
+MEASURES: dict[str, Callable[[Any, Path, int], Point]] = {
+    "references": measure_references,
+    "history": measure_history,
+    "backups": measure_backups,
+    "arrays": measure_arrays,
+}
+SIZES = {
+    "references": (10**4, 10**5, 10**6, 10**7),
+    "history": (10**3, 10**4, 10**5),
+    "backups": (100, 300, 1000, 3000),
+    "arrays": (10**3, 10**4, 10**5),
+    "writers": (4, 16, 48),
+}
+QUICK = {
+    "references": (10**4, 10**5),
+    "history": (10**3, 10**4),
+    "backups": (30, 100),
+    "arrays": (10**3, 10**4),
+    "writers": (4,),
+}
+
+
+def measured(kind: str, engine: str, size: int) -> Point | str:
+    """Measures in another process; a text says why there is no result."""
+    with tempfile.TemporaryDirectory(prefix="frazil-scale-") as folder:
+        command = [sys.executable, "-m", "benchmarks.scale", "--one", kind, engine, str(size)]
+        try:
+            done = subprocess.run(
+                [*command, f"{folder}/repo"],
+                check=False,
+                capture_output=True,
+                text=True,
+                cwd=ROOT,
+                timeout=LIMIT_S,
+            )
+        except subprocess.TimeoutExpired:
+            return f"over {LIMIT_S} s"
+    if done.returncode:
+        return "out of memory (8 GiB)" if "emory" in done.stderr else done.stderr[-200:]
+    point: Point = json.loads(done.stdout.splitlines()[-1])
+    return point
+
+
+def races(engine: str, size: int, *, quick: bool) -> dict[str, Point]:
+    """Writers on the local disk and in a bucket with 20 ms."""
+    places = {"local": 0.0, "bucket, 20 ms": 0.02}
+    seconds = 5 if quick else 20
+    return {
+        place: asdict(hot_branch.measure(engine, size, seconds, latency_s))
+        for place, latency_s in places.items()
+    }
+
+
+def table(kind: str, found: dict[tuple[str, int], Point | str]) -> str:
+    """Rows of engines and sizes in Markdown."""
+    points = [point for point in found.values() if isinstance(point, dict)]
+    names = list(dict.fromkeys(name for point in points for name in point))
+    lines = [f"| {kind} | engine | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
+    for (engine, size), point in found.items():
+        if isinstance(point, str):
+            cells = [point, *[""] * (len(names) - 1)]
+        else:
+            cells = [f"{point[name]:.3g}" if name in point else "" for name in names]
+        lines.append(f"| {size:,} | {engine} | " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+def race_table(found: dict[tuple[str, int], dict[str, Point]]) -> str:
+    names = ("per_second", "lost", "median_s", "p99_s", "jain", "least_share", "tries")
+    lines = ["| writers | engine | where | " + " | ".join(names) + " |", "|---" * 10 + "|"]
+    lines += [
+        f"| {size} | {engine} | {place} | "
+        + " | ".join(f"{point[name]:.3g}" for name in names)
+        + " |"
+        for (engine, size), places in found.items()
+        for place, point in places.items()
+    ]
+    return "\n".join(lines)
+
+
+def run(kind: str, engines: list[str], *, quick: bool) -> str:
+    sizes = (QUICK if quick else SIZES)[kind]
+    if kind == "writers":
+        return race_table({(e, n): races(e, n, quick=quick) for n in sizes for e in engines})
+    found: dict[tuple[str, int], Point | str] = {}
+    failed = set[str]()
+    for size in sizes:
+        for engine in engines:
+            if engine not in failed:
+                found[engine, size] = point = measured(kind, engine, size)
+                failed |= {engine} if isinstance(point, str) else set()
+    return table(kind, found)
+
+
+def put_into(page: Path, kind: str, text: str) -> None:
+    """Replaces what is between the marks of a table."""
+    marks = f"<!-- {kind} -->", f"<!-- end of {kind} -->"
+    pattern = re.compile(f"{marks[0]}.*{marks[1]}", re.DOTALL)
+    old = page.read_text()
+    assert pattern.search(old), f"{page} has no place for {kind}"
+    page.write_text(pattern.sub(lambda _: f"{marks[0]}\n{text}\n{marks[1]}", old))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
+    parser.add_argument("kinds", nargs="*", choices=[[], *SIZES], help="what to measure")
+    parser.add_argument("--quick", action="store_true", help="small sizes, some minutes")
+    parser.add_argument("--engines", nargs="+", default=["frazil", "icechunk"])
+    parser.add_argument("--page", type=Path, help="also write the tables into this page")
+    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
+    arguments = parser.parse_args()
+    if arguments.one:
+        kind, engine, size, place = arguments.one
+        resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
+        print(json.dumps(MEASURES[kind](import_module(engine), Path(place), int(size))))
+        return
+    for kind in arguments.kinds or SIZES:
+        started = time.monotonic()
+        text = run(kind, arguments.engines, quick=arguments.quick)
+        print(f"{text}\n({time.monotonic() - started:.0f} s)\n", flush=True)
+        if arguments.page:
+            put_into(arguments.page, kind, text)
+
+
+if __name__ == "__main__":
+    main()
