@@ -218,7 +218,7 @@ def test_two_versions_are_compared_down_to_chunks(seen: Window, client: Client, 
     assert legend_of(seen, ".change-map .legend li") == {"changed": 4}
     seen.visit("compare", start="branch:side", to="branch:main")
     assert seen.page.locator(".difference").count() == 2
-    assert seen.texts("#between summary") == [TEMPERATURE]
+    assert seen.texts("#between .paths > li > details > summary") == [TEMPERATURE]
     assert str(made.first)[:8] in seen.texts(".notice")[0]
 
 
