@@ -200,6 +200,23 @@ def test_chunks_of_all_kinds_are_told_apart(seen: Window, client: Client) -> Non
     assert facts_of(seen, "#chunk-facts")["Object"] == "s3://elsewhere/file.nc"
 
 
+def test_a_wrapped_map_shows_no_chunks_where_there_are_none(seen: Window, client: Client) -> None:
+    seen.visit("browse", path=KINDS)
+    found = client.json("chunk-map", path=KINDS)
+    cover, frame = (
+        seen.page.locator(f"#chunks {each}").bounding_box() for each in (".padding", ".map")
+    )
+    assert cover is not None
+    assert frame is not None
+    share = cover["width"] * cover["height"] / (frame["width"] * frame["height"])
+    wanted = found["padding"] / (found["rows"] * found["columns"])
+    assert share == pytest.approx(wanted, rel=0.1)
+    assert seen.texts("#chunks .status") == ["3 rows × 3 columns"]
+    seen.visit("browse", path=KINDS, window="0,2,1,3")
+    assert seen.texts("#chunks .status") == ["rows 0–1 of 3 × columns 1–2 of 3"]
+    assert not seen.page.locator("#chunks .padding").is_visible()
+
+
 def test_two_versions_are_compared_down_to_chunks(seen: Window, client: Client, made: Made) -> None:
     seen.visit("compare")
     seen.page.fill("input[name=from]", "tag:v1")
