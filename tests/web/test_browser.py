@@ -295,6 +295,9 @@ def test_names_that_are_up_to_no_good_are_text(seen: Window) -> None:
     assert facts_of(seen, ".values")["<b>"] == SCRIPT
     seen.visit("commits")
     assert f"All kinds {SCRIPT}" in seen.texts(".row .message > bdi")
+    seen.visit("")
+    assert {f"/hostile/{name}" for name in HOSTILE} <= set(seen.texts("td .name"))
+    seen.page.wait_for_selector("[data-path='/kinds'] .none")  # a chunk that may not be read
     seen.visit("search", q=HOSTILE[0])
     assert seen.texts("#results a .name") == [f"/hostile/{HOSTILE[0]}"]
     assert seen.page.locator("main img[src=x], main svg[onload], main script").count() == 0
