@@ -200,6 +200,23 @@ def test_chunks_of_all_kinds_are_told_apart(seen: Window, client: Client) -> Non
     assert facts_of(seen, "#chunk-facts")["Object"] == "s3://elsewhere/file.nc"
 
 
+def test_a_wrapped_map_shows_no_chunks_where_there_are_none(seen: Window, client: Client) -> None:
+    seen.visit("browse", path=KINDS)
+    found = client.json("chunk-map", path=KINDS)
+    cover, frame = (
+        seen.page.locator(f"#chunks {each}").bounding_box() for each in (".padding", ".map")
+    )
+    assert cover is not None
+    assert frame is not None
+    share = cover["width"] * cover["height"] / (frame["width"] * frame["height"])
+    wanted = found["padding"] / (found["rows"] * found["columns"])
+    assert share == pytest.approx(wanted, rel=0.1)
+    assert seen.texts("#chunks .status") == ["3 rows × 3 columns"]
+    seen.visit("browse", path=KINDS, window="0,2,1,3")
+    assert seen.texts("#chunks .status") == ["rows 0–1 of 3 × columns 1–2 of 3"]
+    assert not seen.page.locator("#chunks .padding").is_visible()
+
+
 def test_two_versions_are_compared_down_to_chunks(seen: Window, client: Client, made: Made) -> None:
     seen.visit("compare")
     seen.page.fill("input[name=from]", "tag:v1")
@@ -218,7 +235,7 @@ def test_two_versions_are_compared_down_to_chunks(seen: Window, client: Client, 
     assert legend_of(seen, ".change-map .legend li") == {"changed": 4}
     seen.visit("compare", start="branch:side", to="branch:main")
     assert seen.page.locator(".difference").count() == 2
-    assert seen.texts("#between summary") == [TEMPERATURE]
+    assert seen.texts("#between .paths > li > details > summary") == [TEMPERATURE]
     assert str(made.first)[:8] in seen.texts(".notice")[0]
 
 
@@ -278,6 +295,9 @@ def test_names_that_are_up_to_no_good_are_text(seen: Window) -> None:
     assert facts_of(seen, ".values")["<b>"] == SCRIPT
     seen.visit("commits")
     assert f"All kinds {SCRIPT}" in seen.texts(".row .message > bdi")
+    seen.visit("")
+    assert {f"/hostile/{name}" for name in HOSTILE} <= set(seen.texts("td .name"))
+    seen.page.wait_for_selector("[data-path='/kinds'] .none")  # a chunk that may not be read
     seen.visit("search", q=HOSTILE[0])
     assert seen.texts("#results a .name") == [f"/hostile/{HOSTILE[0]}"]
     assert seen.page.locator("main img[src=x], main svg[onload], main script").count() == 0

@@ -15,7 +15,7 @@ from frazil.web.chunk_tables import UNKNOWN, ChunkWriters, chunk_writers
 from frazil.web.commits import HEADLINE
 from frazil.web.explored import ChunkColumns, ChunkKind, Explored
 from frazil.web.http import Asked
-from frazil.web.images import MapView, encode_png, requested_view
+from frazil.web.images import NO_PICTURE, MapView, encode_png, requested_view
 
 LEGEND = 12  # commits that are named beside a map
 
@@ -43,7 +43,7 @@ class ChunkMap:
 
     def png(self) -> bytes:
         if not self.pixels.size:
-            return encode_png(np.zeros((1, 1, 4), np.uint8))
+            return NO_PICTURE
         return encode_png(self.pixels)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 from starlette.responses import Response
 
-from frazil.errors import StorageError
+from frazil.errors import InvalidInputError, StorageError
 from frazil.web import chunk_changes as differences
 from frazil.web import commits, trees
 from frazil.web.axes import UNREADABLE
@@ -14,6 +14,7 @@ from frazil.web.chunk_tables import chunk_facts, chunk_sums
 from frazil.web.explored import DEFAULT, Explored
 from frazil.web.exports import as_csv, as_netcdf, has_netcdf
 from frazil.web.http import Asked, json_answer, png_answer
+from frazil.web.images import NO_PICTURE
 from frazil.web.overview import overview
 from frazil.web.previews import preview
 from frazil.web.trees import metadata_change
@@ -83,7 +84,12 @@ def preview_facts(explored: Explored, asked: Asked) -> Response:
 
 def preview_picture(explored: Explored, asked: Asked) -> Response:
     snapshot = explored.snapshot(asked.text("at", DEFAULT))
-    return png_answer(preview(explored, snapshot, asked.path(), asked).png(asked))
+    try:
+        return png_answer(preview(explored, snapshot, asked.path(), asked).png(asked))
+    except (StorageError, InvalidInputError):
+        if asked.values.get("size") != "small":
+            raise
+        return png_answer(NO_PICTURE)  # of a page of thumbnails, some may have none
 
 
 def preview_numbers(explored: Explored, asked: Asked) -> Response:

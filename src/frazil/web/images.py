@@ -171,6 +171,8 @@ def _chunk(kind: bytes, data: bytes) -> bytes:
     return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
 
+NO_PICTURE = encode_png(np.zeros((1, 1, 4), np.uint8))
+
 # Numbers as colours.
 
 type Colours = npt.NDArray[np.uint8]  # (..., 4): red, green, blue, opacity

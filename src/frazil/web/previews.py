@@ -15,7 +15,16 @@ from frazil.spark.table.cf import Decoding, Time, count_decoding, decode, plan_d
 from frazil.web.axes import Axis, Coordinates, axes_of, coordinates, format_times, read_values
 from frazil.web.explored import ChunkColumns, Explored
 from frazil.web.http import Asked, finite_or_none, readable_document
-from frazil.web.images import DIVERGING, SCALES, encode_png, hex_of, paint, require_axes, scale
+from frazil.web.images import (
+    DIVERGING,
+    NO_PICTURE,
+    SCALES,
+    encode_png,
+    hex_of,
+    paint,
+    require_axes,
+    scale,
+)
 from frazil.web.slices import (
     Budget,
     Grid,
@@ -209,7 +218,7 @@ class Preview:
         if self.values is None:
             raise InvalidInputError(f"values of type {self.dtype} have no picture")
         if not self.values.size:
-            return encode_png(np.zeros((1, 1, 4), np.uint8))
+            return NO_PICTURE
         name, low, high = self.scale(asked)
         values, is_valid = self.turned(self.values, asked), self.turned(self.is_valid, asked)
         return encode_png(paint(values, is_valid, low=low, high=high, name=name))

@@ -8,6 +8,7 @@ import { Plot } from "./plot.js";
 import { amend, current, failure } from "./router.js";
 import { Chart, drawSeries } from "./series.js";
 import { asPython, asSql } from "./snippets.js";
+import { placeText } from "./ticks.js";
 
 export const OPTIONS = ["axes", "slice_at", "region", "flip", "scale", "low", "high", "points", "coast"];
 const FRAME_MS = 140; // the least time between two pictures of an animation
@@ -115,7 +116,7 @@ class Instrument {
   title() {
     const { long_name: long, units, dimensions, axes } = this.found;
     const own = long || this.node.path.slice(this.node.path.lastIndexOf("/") + 1);
-    const places = dimensions.filter((each, axis) => !axes.includes(axis) && each.place !== null).map((each) => (each.kind === "time" ? each.place : `${each.name} ${each.place}`));
+    const places = dimensions.filter((each, axis) => !axes.includes(axis) && each.place !== null).map((each) => (each.kind === "time" ? each.place : `${each.name} ${placeText(each)}`));
     return [`${this.from ? "Difference of " : ""}${own}${units ? ` [${units}]` : ""}`, ...places].join("  ·  ");
   }
 
@@ -359,7 +360,7 @@ class Instrument {
     const [output, place] = [slider.closest(".slider").querySelector("output"), slider.closest(".slider").querySelector(".coordinate")];
     if (document.activeElement !== slider || this.playing) slider.value = this.found.at[axis];
     output.textContent = `${this.found.at[axis]} of ${count(Number(slider.dataset.length))}`;
-    place.textContent = this.found.dimensions[axis].place ?? "";
+    place.textContent = placeText(this.found.dimensions[axis]) ?? "";
   }
 
   // The colours keep their values while the pictures change.

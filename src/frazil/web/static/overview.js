@@ -17,7 +17,7 @@ function sizes(array) {
 function thumbnail(array, at) {
   const image = h("img", { src: address("preview.png", { at, path: array.path, size: "small" }), alt: "", loading: "lazy", class: "thumbnail" });
   const frame = h("div", { class: "thumb" }, image);
-  image.addEventListener("error", () => { image.remove(); frame.classList.add("none"); });
+  image.addEventListener("load", () => { if (image.naturalWidth === 1 && image.naturalHeight === 1) { image.remove(); frame.classList.add("none"); } });
   return frame;
 }
 

@@ -89,7 +89,7 @@ export class Plot {
     pen.textAlign = "left";
     pen.textBaseline = "middle";
     pen.font = `600 ${FONT}`;
-    pen.fillText(this.title, left, 14, across + (this.box.narrow ? 50 : 80));
+    pen.fillText(this.title, left, 14, across);
     pen.font = FONT;
   }
 
@@ -141,7 +141,7 @@ export class Plot {
       pen.moveTo(x, top + down + 1);
       pen.lineTo(x, top + down + 6);
       const half = pen.measureText(text).width / 2;
-      pen.fillText(text, Math.max(half, Math.min(x, left + across + (narrow ? 50 : 80) - half)), top + down + 8);
+      pen.fillText(text, Math.max(half, Math.min(x, left + across + 12 - half)), top + down + 8);
     }
     pen.textAlign = "right";
     pen.textBaseline = "middle";
@@ -190,8 +190,8 @@ export class Plot {
     });
     pen.stroke();
     pen.fillStyle = colour("soft");
-    pen.textBaseline = "top";
-    pen.fillText(units, x - 4, top + down + 8, narrow ? 50 : 86);
+    pen.textBaseline = "middle";
+    pen.fillText(units, x - 2, 14, narrow ? 50 : 86);
     this.canvas.dataset.bar = JSON.stringify(labels);
   }
 

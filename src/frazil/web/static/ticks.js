@@ -39,6 +39,12 @@ function isMonotonic(numbers) {
   return sign !== 0 && numbers.every((each, at) => at === 0 || Math.sign(each - numbers[at - 1]) === sign);
 }
 
+// Whether distances differ so much that round numbers would crowd at one end: levels of a model, depths.
+function isUneven(numbers) {
+  const steps = numbers.slice(1).map((each, at) => Math.abs(each - numbers[at]));
+  return Math.max(...steps) > 4 * Math.min(...steps);
+}
+
 // The place of a coordinate along its axis, from 0 to 1; cells are of equal width.
 export function placeOf(numbers, value) {
   const up = numbers.at(-1) > numbers[0];
@@ -66,13 +72,18 @@ function evenly(count, most) {
   return Array.from({ length: Math.floor((count - 1 - first) / step) + 1 }, (_, at) => first + at * step);
 }
 
+// The coordinate of a slice, as it is written beside a slider and in a title.
+export function placeText({ kind, place, number }) {
+  return number !== null && (kind === "latitude" || kind === "longitude") ? degrees(number, kind) : place;
+}
+
 // Ticks of an axis as [place from 0 to 1, text]. `along` are the coordinates, `index` gives the position of a cell.
 export function axisTicks({ along, kind, cells, index, most }) {
   if (along?.texts) {
     const short = kind === "time" ? shortTimes(along.texts) : (text) => text.slice(0, 12);
     return evenly(cells, most).map((at) => [(at + 0.5) / cells, short(along.texts[at])]);
   }
-  if (along && isMonotonic(along.numbers)) {
+  if (along && isMonotonic(along.numbers) && !isUneven(along.numbers)) {
     const [low, high] = [along.numbers[0], along.numbers.at(-1)].sort((one, other) => one - other);
     const isGeographic = kind === "latitude" || kind === "longitude";
     const values = roundNumbers(low, high, most, isGeographic && high - low > 1 ? DEGREES : null);
