@@ -2,6 +2,7 @@
 
     python -m benchmarks.peers [ENGINE ...] [--side N] [--layouts L ...] [--repeat N] [--rounds N]
                                [--latency SECONDS] [--json FILE]
+    python -m benchmarks.peers --threads 1 2 4 8 16 [--side N] [--layouts L ...]
 
 Engines: frazil (as by default, and without syncing what it writes), the reference with zarr's
 default and with its fused pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each
@@ -18,24 +19,28 @@ icechunk Session").
 import argparse
 import importlib.util
 import json
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 import zarr
+import zstandard
 from rich.console import Console
 from rich.table import Table
 from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 
-from benchmarks.storages import storage
+from benchmarks.slow_bucket import BUCKET, HOST, slow_bucket
+from benchmarks.storages import PORT, storage
 
 ROOT = Path(__file__).parents[1]
 WINDOWS, WINDOW = 60, 40
@@ -161,13 +166,29 @@ class TensorStore:
         self.package = importlib.import_module("tensorstore")
 
     def create(self, folder: Path, side: int, layout: str) -> Handle:
-        zarr.create_array(str(folder), shape=(side,) * 3, dtype="u2", **codecs_of(layout))
-        return self.open(folder)
+        made = zarr.create_array({}, shape=(side,) * 3, dtype="u2", **codecs_of(layout))
+        document = json.loads(json.dumps(made.metadata.to_dict()))
+        unknown = ("storage_transformers", "attributes", "consolidated_metadata")
+        spec = self._spec(folder) | {
+            "metadata": {name: each for name, each in document.items() if name not in unknown}
+        }
+        return _TensorStoreArray(self.package.open(spec, create=True).result())
 
     def open(self, folder: Path) -> Handle:
-        store = {"driver": "file", "path": f"{folder}/"}
-        spec = {"driver": "zarr3", "kvstore": store}
-        return _TensorStoreArray(self.package.open(spec).result())
+        return _TensorStoreArray(self.package.open(self._spec(folder)).result())
+
+    def _spec(self, folder: Path) -> dict[str, Any]:
+        store: dict[str, Any] = {"driver": "file", "path": f"{folder}/"}
+        if port := os.environ.get(PORT):
+            store = {
+                "driver": "s3",
+                "bucket": BUCKET,
+                "path": f"tensorstore-{folder.name}/",
+                "endpoint": f"http://{HOST}:{port}",
+                "aws_region": "us-east-1",
+                "aws_credentials": {"type": "anonymous"},
+            }
+        return {"driver": "zarr3", "kvstore": store}
 
     def finish(self) -> None:
         pass
@@ -184,6 +205,7 @@ ENGINES: dict[str, Callable[[], Engine]] = {
     "frazil, synced": lambda: Icechunk("frazil", is_synced=True),
 }
 OURS = ("frazil", "frazil, synced")
+LOCAL = ("zarrs", "frazil, synced")  # not in a bucket: zarrs reads no S3, and a put is a sync
 
 
 # Tasks
@@ -279,6 +301,89 @@ def run_tasks(name: str, layout: str, side: int, folder: Path, rounds: int = 1) 
     return taken
 
 
+# Processor time of frazil by the number of threads, and how much of it holds the interpreter's lock
+
+
+class FreeTime:
+    """Processor time of calls that run without the interpreter's lock."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(("zstd", "files", "copies"), 0.0)
+
+    def count(self, kind: str, call: Callable[..., Any]) -> Callable[..., Any]:
+        def counted(*given: Any, **named: Any) -> Any:
+            started = time.thread_time()
+            try:
+                return call(*given, **named)
+            finally:
+                self.seconds[kind] += time.thread_time() - started
+
+        return counted
+
+    def watch(self) -> None:
+        coding, reading = (
+            importlib.import_module(f"frazil.zarrstore.pipeline.{name}")
+            for name in ("coding", "reading")
+        )
+        for name in ("pread", "preadv", "write", "writev"):
+            setattr(os, name, self.count("files", getattr(os, name)))
+        coding.zstd.compress = self.count("zstd", coding.zstd.compress)
+        coding.zstd.decompress = self.count("zstd", coding.zstd.decompress)
+        reading.put = self.count("copies", reading.put)
+        coding.zstandard = SimpleNamespace(
+            ZstdError=zstandard.ZstdError,
+            ZstdCompressor=self._watched(zstandard.ZstdCompressor, "multi_compress_to_buffer"),
+            ZstdDecompressor=self._watched(
+                zstandard.ZstdDecompressor, "multi_decompress_to_buffer"
+            ),
+        )
+
+    def _watched(self, made: Callable[..., Any], method: str) -> Callable[..., Any]:
+        def make(**options: Any) -> Any:
+            call = self.count("zstd", getattr(made(**options), method))
+            return SimpleNamespace(**{method: call})
+
+        return make
+
+
+def run_threads(threads: int, layout: str, side: int, folder: Path) -> dict[str, list[float]]:
+    """Seconds of processor time per gigabyte, best of five: all, and those without the lock."""
+    importlib.import_module("frazil.zarrstore.pipeline.reading").coders.width = threads
+    free = FreeTime()
+    free.watch()
+    values, gigabytes = some_values(side), 2 * side**3 / 1e9
+    engine, best = Icechunk("frazil"), dict[str, list[float]]()
+    for turn in range(5):
+        array = engine.create(folder / str(turn), side, layout)
+        for task in ("write", "read_all"):
+            free.seconds = dict.fromkeys(free.seconds, 0.0)
+            started = time.process_time()
+            if task == "write":
+                array.write((slice(None),) * 3, values)
+            else:
+                array.read((slice(None),) * 3)
+            spent = [time.process_time() - started, *free.seconds.values()]
+            best[task] = min(best.get(task, [9e9]), [part / gigabytes for part in spent])
+    return best
+
+
+def print_threads(layout: str, side: int, counts: Sequence[int]) -> None:
+    for threads in counts:
+        with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
+            what = [str(threads), layout, str(side), folder]
+            command = [sys.executable, "-m", "benchmarks.peers", "--threads-worker", *what]
+            done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
+        for task, (total, *free) in json.loads(done.stdout.splitlines()[-1]).items():
+            parts = ", ".join(
+                f"{name} {part:.2f}"
+                for name, part in zip(("zstd", "files", "copies"), free, strict=True)
+            )
+            print(
+                f"{layout}, {task}, {threads} threads: {total:.2f} s of processor time per GB;"
+                f" {parts}; with the lock {1 - sum(free) / total:.0%}"
+            )
+
+
 # Report
 
 
@@ -296,14 +401,16 @@ def run_apart(name: str, layout: str, side: int, rounds: int) -> Taken | None:
     return found
 
 
-def measure(
-    engines: Sequence[str], layout: str, side: int, repeat: int, rounds: int
-) -> dict[str, Taken]:
+def measure(engines: Sequence[str], layout: str, options: argparse.Namespace) -> dict[str, Taken]:
     """Best times by engine and task."""
     best: dict[str, Taken] = {name: {} for name in engines}
-    for turn in range(repeat):
+    for turn in range(options.repeat):
         for name in engines if turn % 2 == 0 else engines[::-1]:
-            keep_best(best[name], run_apart(name, layout, side, rounds) or {})
+            with slow_bucket(options.latency) if options.latency else nullcontext() as port:
+                if port is not None:
+                    os.environ[PORT] = str(port)
+                taken = run_apart(name, layout, options.side, options.rounds)
+                keep_best(best[name], taken or {})
     return best
 
 
@@ -324,6 +431,37 @@ def table_of(layout: str, unit: str, best: dict[str, dict[str, float]]) -> Table
     return table
 
 
+def select(best: dict[str, Taken], column: int) -> dict[str, dict[str, float]]:
+    """Seconds, or those of processor time."""
+    return {
+        name: {task: both[column] for task, both in taken.items()} for name, taken in best.items()
+    }
+
+
+def usable(engines: Sequence[str], *, in_bucket: bool) -> list[str]:
+    missing = [
+        name
+        for name in ("zarrs", "tensorstore")
+        if name in engines and importlib.util.find_spec(name) is None
+    ]
+    for name in missing:
+        print(f"{name} is not installed: pip install {name}", file=sys.stderr)
+    left_out = {*missing, *(LOCAL if in_bucket else ())}
+    return [name for name in engines if name not in left_out]
+
+
+def work(arguments: argparse.Namespace) -> None:
+    """What a process of its own does, and prints."""
+    if arguments.threads_worker:
+        threads, layout, side, folder = arguments.threads_worker
+        print(json.dumps(run_threads(int(threads), layout, int(side), Path(folder))), flush=True)
+        return
+    name, layout, side, folder, rounds = arguments.worker
+    run_tasks(name, layout, 2 * WINDOW, Path(f"{folder}-warm"))
+    taken = run_tasks(name, layout, int(side), Path(folder), int(rounds))
+    print(json.dumps(taken), flush=True)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0] if __doc__ else None)
     parser.add_argument("engines", nargs="*", help=", ".join(ENGINES))
@@ -331,34 +469,29 @@ def main() -> None:
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=LAYOUTS)
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best counts")
     parser.add_argument("--rounds", type=int, default=1, help="of one process; the best counts")
+    parser.add_argument("--latency", type=float, default=0, help="in a bucket that takes so long")
     parser.add_argument("--json", type=Path, help="also write the seconds to this file")
+    parser.add_argument("--threads", nargs="+", type=int, help="only frazil, by number of threads")
+    parser.add_argument("--threads-worker", nargs=4, help=argparse.SUPPRESS)
     parser.add_argument("--worker", nargs=5, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.worker:
-        name, layout, side, folder, rounds = arguments.worker
-        run_tasks(name, layout, 2 * WINDOW, Path(f"{folder}-warm"))
-        taken = run_tasks(name, layout, int(side), Path(folder), int(rounds))
-        print(json.dumps(taken), flush=True)
+    if arguments.worker or arguments.threads_worker:
+        work(arguments)
+        return
+    if arguments.threads:
+        for layout in arguments.layouts:
+            print_threads(layout, arguments.side, arguments.threads)
         return
     engines = arguments.engines or list(ENGINES)
     if unknown := set(engines) - ENGINES.keys():
         parser.error(f"unknown engines: {', '.join(sorted(unknown))}")
-    for name in ("zarrs", "tensorstore"):
-        if name in engines and importlib.util.find_spec(name) is None:
-            print(f"{name} is not installed: pip install {name}", file=sys.stderr)
-            engines.remove(name)
+    engines = usable(engines, in_bucket=bool(arguments.latency))
     console = Console(width=None if sys.stdout.isatty() else 150)
     results = {}
     for layout in arguments.layouts:
-        results[layout] = best = measure(
-            engines, layout, arguments.side, arguments.repeat, arguments.rounds
-        )
+        results[layout] = measure(engines, layout, arguments)
         for column, unit in enumerate(("ms", "ms of processor time")):
-            seconds = {
-                name: {task: both[column] for task, both in taken.items()}
-                for name, taken in best.items()
-            }
-            console.print(table_of(layout, unit, seconds))
+            console.print(table_of(layout, unit, select(results[layout], column)))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
 

@@ -29,6 +29,7 @@ PACKED_BYTES: Final = 1 << 20
 PACK_BYTES: Final = 16 << 20
 
 type Ints = npt.NDArray[np.int64]
+type ChunkData = Buffer | tuple[Buffer, ...]  # a tuple has the pieces of one chunk
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,20 +62,20 @@ def arrange(length: Ints, *, inline_bytes: int) -> Arrangement:
 def store_chunks(
     store: ObjectStore,
     index: npt.NDArray[np.uint32],  # (n, ndim)
-    data: Sequence[Buffer],
+    data: Sequence[ChunkData],
     *,
     inline_bytes: int,
     pool: Pool | None = None,
 ) -> ChunkRefs:
     """References to these chunks, which are stored, not yet synced."""
-    views = [memoryview(each).cast("B") for each in data]
-    length = np.fromiter(map(len, views), np.int64, len(views))
+    views = [_views(each) for each in data]
+    length = np.fromiter((sum(map(len, each)) for each in views), np.int64, len(views))
     require_not_empty(length)
     plan = arrange(length, inline_bytes=inline_bytes)
     names = [ChunkId.random() for _ in plan.objects]
 
     def put(number: int) -> None:
-        pieces = [views[row] for row in plan.objects[number].tolist()]
+        pieces = [piece for row in plan.objects[number].tolist() for piece in views[row]]
         key = chunk_key(names[number])
         if len(pieces) == 1:
             store.put(key, pieces[0])
@@ -110,10 +111,15 @@ def require_not_empty(length: Ints) -> None:
         )
 
 
-def _inline_column(views: Sequence[memoryview], rows: Ints) -> StringColumn:
+def _views(data: ChunkData) -> list[memoryview]:
+    pieces = data if isinstance(data, tuple) else (data,)
+    return [memoryview(piece).cast("B") for piece in pieces]
+
+
+def _inline_column(views: Sequence[list[memoryview]], rows: Ints) -> StringColumn:
     codes = np.full(len(views), -1, np.int64)
     codes[rows] = np.arange(len(rows))
-    return StringColumn(codes, Strings.from_list([bytes(views[row]) for row in rows.tolist()]))
+    return StringColumn(codes, Strings.from_list([b"".join(views[row]) for row in rows.tolist()]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,7 +146,7 @@ class ChunkWriter:
     def put_chunks(
         self,
         index: npt.NDArray[np.uint32],  # (n, ndim)
-        data: Sequence[Buffer],
+        data: Sequence[ChunkData],
         pool: Pool | None = None,
     ) -> ChunkRefs:
         """Many at once: small ones share an object. Objects are stored by `pool`, if given."""

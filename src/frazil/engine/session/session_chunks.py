@@ -25,7 +25,7 @@ from frazil.engine.changes.chunk_reads import (
     shift_refs,
 )
 from frazil.engine.changes.pending import UNTOUCHED, ChunkChanges, Index, Untouched
-from frazil.engine.commit.chunk_writer import ChunkWriter
+from frazil.engine.commit.chunk_writer import ChunkData, ChunkWriter
 from frazil.engine.commit.splitting import cell_sizes
 from frazil.engine.session.session_state import SessionState
 from frazil.errors import InvalidInputError
@@ -106,7 +106,7 @@ class SessionChunks(SessionState):
             changes.pending(self._require_place(path, index)).set(index, payload)
 
     def change_chunks(
-        self, path: NodePath, index: npt.NDArray[np.uint32], data: Sequence[Buffer | None]
+        self, path: NodePath, index: npt.NDArray[np.uint32], data: Sequence[ChunkData | None]
     ) -> None:
         """Stores many chunks, (m, ndim) and all different, at once; None deletes one."""
         _, array, _ = self._array_with_changes(path)

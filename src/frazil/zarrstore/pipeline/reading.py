@@ -347,6 +347,12 @@ def read_batch(batch: Batch, coding: Coding, out: NDBuffer) -> tuple[GetResult, 
     return tuple(results)
 
 
+def is_near(batch: Batch) -> bool:
+    """True if all chunks are in files of this machine or in memory."""
+    files = batch.engine.files
+    return not files.store.far and not files.settings.virtual.grants
+
+
 def waves(count: int, size_bytes: int) -> list[tuple[int, int]]:
     """Yields ranges of `count` chunks of that size that are in memory together."""
     size = max(1, WAVE_BYTES // max(1, size_bytes))

@@ -24,7 +24,14 @@ from frazil.engine.commit.chunk_writer import PACKED_BYTES
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.zarrstore.pipeline.coding import ARE_THERE, Coding, FusedCodecPipeline, fused_pipeline
-from frazil.zarrstore.pipeline.reading import Batch, Item, chunk_bytes, read_batch, read_bytes
+from frazil.zarrstore.pipeline.reading import (
+    Batch,
+    Item,
+    chunk_bytes,
+    is_near,
+    read_batch,
+    read_bytes,
+)
 from frazil.zarrstore.pipeline.shards import (
     find_shard_misfit,
     inner_read_bytes,
@@ -168,9 +175,7 @@ async def _run[T](batch: Batch, size_bytes: int, work: Callable[[], T]) -> T:
     It is if there is little to decode, all of it is near, and nothing else uses this loop: two
     changes of thread take as long as reading a few chunks.
     """
-    files = batch.engine.files
-    is_near = not files.store.far and not files.settings.virtual.grants
-    if size_bytes <= QUICK_BYTES and is_near and len(asyncio.all_tasks()) == 1:
+    if size_bytes <= QUICK_BYTES and is_near(batch) and len(asyncio.all_tasks()) == 1:
         return work()
     return await asyncio.to_thread(work)
 

@@ -7,7 +7,7 @@ are encoded and decoded together, on threads.
 
 import json
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from itertools import islice, product
 from math import prod
 from typing import Any
@@ -35,7 +35,6 @@ from frazil.zarrstore.pipeline.reading import (
     Batch,
     Item,
     chunk_bytes,
-    coders,
     decode_chunks,
     is_basic,
     require_decodable,
@@ -325,8 +324,8 @@ def write_shards(batch: Batch, codec: Any, value: NDBuffer) -> int:
 
 def _encode_wave(
     batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]
-) -> list[Buffer | None]:
-    """Whole shards to be stored, None for those to be deleted."""
+) -> list[tuple[Buffer, ...] | None]:
+    """Whole shards to be stored, in pieces, None for those to be deleted."""
     old = _old_shards(batch, codec, shards)
     inner = codec._get_chunk_spec(batch.items[0][1])  # noqa: SLF001 -- zarr 3.4's
     tasks = [
@@ -337,7 +336,7 @@ def _encode_wave(
     encoded = iter(encode_chunks(coding, (), tasks))
     for shard, kept in zip(shards, old, strict=True):
         kept.update((chunk[0], next(encoded)) for chunk in shard.chunks)
-    return coders.map(partial(_assemble, codec, batch.items[0][1]), old)
+    return [_assemble(codec, batch.items[0][1], chunks) for chunks in old]
 
 
 def _old_shards(
@@ -377,8 +376,8 @@ def _stored_chunks(codec: Any, spec: ArraySpec, data: Data) -> dict[tuple[int, .
 
 def _assemble(
     codec: Any, spec: ArraySpec, chunks: dict[tuple[int, ...], Buffer | None]
-) -> Buffer | None:
-    """A shard of these chunks, in the order in which zarr writes them; None if there are none."""
+) -> tuple[Buffer, ...] | None:
+    """Pieces of a shard of these chunks, in the order that zarr has; None if there are none."""
     grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
     index = np.full((*grid, 2), _ABSENT, np.uint64)
     is_first = codec.index_location == "start"
@@ -393,7 +392,7 @@ def _assemble(
     if not parts:
         return None
     head = codec._encode_shard_index_sync(_ShardIndex(grid, index)).as_numpy_array()  # noqa: SLF001 -- same
-    return b"".join([head, *parts] if is_first else [*parts, head])
+    return (head, *parts) if is_first else (*parts, head)
 
 
 # Inner chunks that do not fit into their shard once it is transposed. Pure, on `zarr.json`.
