@@ -30,10 +30,12 @@ def test_dry_runs_show_the_plan_and_do_nothing(repo: Path, tmp_path: Path) -> No
     before = succeeds("log", repo, "--json").json
     options = ("--chunks", "time=15", "--shards", "time=30", "--dry-run")
     header, row = succeeds("rechunk", repo, *options).lines
-    assert header.split() == ["array", "shape", "chunks", "shards", "codecs", "size", "tasks"]
+    sizes = "size read scratch"
+    assert " ".join(header.split()) == f"array shape chunks shards codecs {sizes} tasks"
     assert row.split()[:4] == ["/a/x", "30", "x", "20"]
     (array,) = succeeds("rechunk", repo, *options, "--json").json["arrays"]
     assert (array["chunks"], array["shards"]) == ([15, 10], [30, 10])
+    assert (array["read_bytes"], array["scratch_bytes"]) == (array["bytes"], 0)
     assert succeeds("rechunk", repo, "--chunks", "time=10", "--dry-run").lines == ["nothing to do"]
 
     told = succeeds("reduce", repo, "x", "--group", "a", "--over", "time", "--dry-run", "--json")

@@ -26,6 +26,7 @@ from frazil.zarrstore.arrays import open_array
 
 TEXT_BYTES = 32  # a guess: text has no fixed size
 MOST_BOX_BYTES = 256 << 20  # of a task, where smaller ones would move far more bytes
+REUSED_BYTES = 30 << 20  # the C library uses memory of up to 32 MiB again; more is new each time
 REQUEST_BYTES = 64 << 10  # what a request costs beside the bytes that it moves
 _WORTH = 1.25  # larger tasks and scratch must save as much
 
@@ -213,15 +214,20 @@ def _rewrite(
     unit = layout_of(told).stored or ()
     decoded = layout_of(json.loads(node.user_data)).chunks or unit
     dtype, itemsize = open_array(session, node.path).dtype, _itemsize(session, node)
-    plans = list[Rewrite]()
-    for limit in limits:
+
+    def direct(limit: int) -> Rewrite:
         box = choose_box(shape, unit, decoded, itemsize=itemsize, max_bytes=limit)
-        direct = Rewrite(node.path, target, document, Cut(shape, box), decoded, itemsize)
-        plans.append(direct)
-        first = choose_box(shape, decoded, box, itemsize=itemsize, max_bytes=limit)
-        if not _is_text(dtype) and prod(first) * itemsize <= MOST_BOX_BYTES:
-            exchange = Exchange(Cut(shape, first), direct.cut, dtype)
-            plans.append(replace(direct, exchange=exchange))
+        return Rewrite(node.path, target, document, Cut(shape, box), decoded, itemsize)
+
+    def staged(limit: int) -> Rewrite:
+        one = direct(limit)
+        first = choose_box(shape, decoded, one.cut.box, itemsize=itemsize, max_bytes=limit)
+        if _is_text(dtype) or prod(first) * itemsize > MOST_BOX_BYTES:
+            return one
+        return replace(one, exchange=Exchange(Cut(shape, first), one.cut, dtype))
+
+    plans = [direct(limits[0]), staged(min(limits[0], REUSED_BYTES))]
+    plans += [make(limit) for limit in limits for make in (direct, staged)]
     costs = [plan.cost_bytes for plan in plans]
     return next(p for p, cost in zip(plans, costs, strict=True) if cost <= _WORTH * min(costs))
 
