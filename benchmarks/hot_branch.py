@@ -169,8 +169,8 @@ def main() -> None:
         print(json.dumps(found))
         return
     for writers in arguments.writers:
-        found = measure(arguments.engine, writers, arguments.seconds, arguments.latency)
-        print({k: round(v, 3) for k, v in asdict(found).items()}, flush=True)
+        done = measure(arguments.engine, writers, arguments.seconds, arguments.latency)
+        print({k: round(v, 3) for k, v in asdict(done).items()}, flush=True)
 
 
 if __name__ == "__main__":

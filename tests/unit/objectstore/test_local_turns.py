@@ -99,9 +99,12 @@ def test_a_writer_that_was_stopped_is_passed_and_keeps_its_place(
     try:
         other.send_signal(signal.SIGSTOP)
         looks = list[float]()
-        turn = Turn(
-            str(tmp_path), patience_s=0.01, sleep=lambda s: (looks.append(s), time.sleep(s))[0]
-        )
+
+        def look_again(pause_s: float) -> None:
+            looks.append(pause_s)
+            time.sleep(pause_s)
+
+        turn = Turn(str(tmp_path), patience_s=0.01, sleep=look_again)
         turn.wait()
         assert looks
         assert len(tickets(tmp_path)) == 1

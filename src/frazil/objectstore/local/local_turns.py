@@ -1,8 +1,8 @@
 """Turns: writers of one directory, in any number of processes, that go in the order of arrival.
 
 A ticket is a file in the directory, with the time in its name, that its writer holds a lock on from
-the moment it queues until it is done. The writer with the oldest ticket has its turn. The kernel drops
-the lock of a process that dies, and the next writer removes its ticket.
+the moment it queues until it is done. The writer with the oldest ticket has its turn. The kernel
+drops the lock of a process that dies, and the next writer removes its ticket.
 
 Turns are advice: what may be written is decided by compare-and-swap alone. So a writer that cannot
 queue goes ahead, and one that does not move (a stopped process, a commit of many seconds) holds
