@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -59,7 +60,7 @@ def diverged(tmp_path: Path) -> Path:
     path = tmp_path / "diverged"
     repo = frazil_api.Repository.create(frazil_api.local_filesystem_storage(str(path)))
     with repo.transaction("main", message="start") as store:
-        array = zarr.create_group(store).create_array(
+        array: Any = zarr.create_group(store).create_array(
             "t", shape=(4, 6), chunks=(2, 3), dtype="f4", dimension_names=["y", "x"],
             attributes={"units": "K", "comment": "old"},
         )  # fmt: skip
@@ -128,7 +129,8 @@ def test_random_edits_are_found_from_any_version_to_any_other(tmp_path: Path) ->
         for _ in range(3):
             with repo.transaction(branch, message="edit") as store:
                 y, x = int(rng.integers(7)), int(rng.integers(5))
-                zarr.open_group(store)["a"][y, x] = int(rng.integers(1, 4))
+                array: Any = zarr.open_group(store)["a"]
+                array[y, x] = int(rng.integers(1, 4))
     names = ["main", "one", "one~1", "two", "two~2"]
     read = {name: values_at(path, name) for name in names}
     for first in names:

@@ -144,7 +144,7 @@ def test_sparks_own_error_after_an_interrupt_is_an_interrupt() -> None:
 def test_control_c_of_the_installed_command(repo: Path, tmp_path: Path) -> None:
     """A pipe without a writer is a source that is waited for."""
     os.mkfifo(tmp_path / "waiting.csv")
-    line = [sys.executable, "-m", "frazil", "write", repo, "/a", tmp_path / "waiting.csv"]
+    line = [sys.executable, "-m", "frazil", "write", str(repo), "/a", str(tmp_path / "waiting.csv")]
     with (
         subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as running,
         (tmp_path / "waiting.csv").open("w"),  # once it is reading

@@ -1,4 +1,5 @@
 from pathlib import Path
+from typing import Any
 
 import zarr
 
@@ -50,7 +51,7 @@ def test_tree_and_ls_say_what_an_array_is_about(tmp_path: Path) -> None:
     repo = frazil_api.Repository.create(frazil_api.local_filesystem_storage(str(tmp_path / "r")))
     with repo.transaction("main", message="arrays") as store:
         group = zarr.create_group(store)
-        about = {"long_name": "2 metre temperature", "units": "K"}
+        about: dict[str, Any] = {"long_name": "2 metre temperature", "units": "K"}
         group.create_array(
             "t2m", shape=(8, 8), chunks=(2, 4), shards=(4, 8), dtype="f4", attributes=about
         )

@@ -30,8 +30,8 @@ def weather(tmp_path: Path, files: list[Path]) -> Path:
 
 def test_append_makes_the_arrays_longer(weather: Path, files: list[Path]) -> None:
     succeeds("branch", "create", weather, "longer")
-    options = ("--concat-dim", "time", "--append", "--branch", "longer", "--idempotency-key", "k")
-    options += ("--spark",)
+    options = ["--concat-dim", "time", "--append", "--branch", "longer", "--spark"]
+    options += ["--idempotency-key", "k"]
     assert "to longer: 1 file," in succeeds("ingest", files[1], weather, *options).out
     again = succeeds("ingest", files[1], weather, *options).out
     assert again.startswith("nothing to do: ")

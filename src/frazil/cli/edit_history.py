@@ -192,7 +192,7 @@ def squash(
 
     from frazil.cli.output import print_json, require_consent
     from frazil.cli.repositories import open_repository, resolve
-    from frazil.cli.views.history_view import diff_as_json, diff_as_text
+    from frazil.cli.views.diff_view import diff_as_json, diff_as_text
     from frazil.engine.history import squash as engine
 
     repository = open_repository(repo)

@@ -118,7 +118,8 @@ def ingest(
         rows = format == PARQUET or all(name.endswith(".parquet") for name in sources)
         if rows and spark is False:
             raise InvalidInputError("Parquet files are ingested by Spark: leave out --no-spark")
-        found, added = (), list[str]()
+        found: tuple[Any, ...] = ()
+        added = list[str]()
         if not rows:
             found = find_sources(sources, source_format=parse_format(format), storage=reached)
         if virtual:

@@ -154,12 +154,13 @@ def weather(repository: Repository) -> Repository:
     """Two commits, a branch and a tag."""
     with repository.transaction("main", message="the first day\n\nand more") as store:
         group = zarr.create_group(store).create_group("model")
-        about = {"long_name": "2 metre temperature", "units": "K"}
+        about: dict[str, Any] = {"long_name": "2 metre temperature", "units": "K"}
         group.create_array("t2m", shape=(4, 2), chunks=(2, 2), dtype="f4", attributes=about)
     repository.create_tag("v1", repository.lookup_branch("main"))
     repository.create_branch("fix", repository.lookup_branch("main"))
     with repository.transaction("main", message="values <b>") as store:
-        zarr.open_group(store)["model/t2m"][:] = 1.0
+        array: Any = zarr.open_group(store)["model/t2m"]
+        array[:] = 1.0
     return repository
 
 
@@ -191,7 +192,8 @@ def test_a_repository_shows_its_refs_commits_and_tree(weather: Repository) -> No
 def test_a_session_shows_its_tree_and_what_is_uncommitted(weather: Repository) -> None:
     session = weather.writable_session("main")
     assert "\n".join(TREE) in read_html(session)
-    zarr.open_group(session.store)["model/t2m"][0, 0] = 2.0
+    array: Any = zarr.open_group(session.store)["model/t2m"]
+    array[0, 0] = 2.0
     assert "/model/t2m: 1 chunk" in read_html(session)
     assert "    Chunks updated: /model/t2m: 1 chunk" in str(session)
 

@@ -68,10 +68,10 @@ def _text(changes: Diff, metadata: dict[str, tuple[MetadataChange, ...]]) -> str
         lines += [f"  {move.from_path} -> {move.to_path}" for move in changes.moved]
     if changes.updated_chunks:
         lines += ["updated chunks:"]
-    for path, index in changes.updated_chunks.items():
+    for array, index in changes.updated_chunks.items():
         shown = " ".join(",".join(map(str, row)) for row in index[:_SHOWN_CHUNKS].tolist())
         more = len(index) - _SHOWN_CHUNKS
-        lines += [f"  {path}: {len(index)}  ({shown}{f' and {more} more' if more > 0 else ''})"]
+        lines += [f"  {array}: {len(index)}  ({shown}{f' and {more} more' if more > 0 else ''})"]
     return "\n".join(lines)
 
 

@@ -81,11 +81,13 @@ def _store_config(prefix: str, storage: Mapping[str, object]) -> ObjectStoreConf
         return ObjectStoreConfig.LocalFileSystem(prefix.removeprefix("file://"))
     if scheme == "s3":
         text = {name: str(value) for name, value in storage.items()}
-        flags = {
-            name: text.get(name, "").lower() == "true"
-            for name in ("allow_http", "anonymous", "force_path_style")
-        }
-        options = S3Options(text.get("region"), text.get("endpoint_url"), **flags)
+        options = S3Options(
+            region=text.get("region"),
+            endpoint_url=text.get("endpoint_url"),
+            allow_http=text.get("allow_http", "").lower() == "true",
+            anonymous=text.get("anonymous", "").lower() == "true",
+            force_path_style=text.get("force_path_style", "").lower() == "true",
+        )
         alternative = ObjectStoreConfig.S3Compatible if options.endpoint_url else None
         return (alternative or ObjectStoreConfig.S3)(options)
     if scheme == "gs":
