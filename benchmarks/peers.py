@@ -321,10 +321,8 @@ class FreeTime:
         return counted
 
     def watch(self) -> None:
-        coding, reading = (
-            importlib.import_module(f"frazil.zarrstore.pipeline.{name}")
-            for name in ("coding", "reading")
-        )
+        coding: Any = importlib.import_module("frazil.zarrstore.pipeline.coding")
+        reading: Any = importlib.import_module("frazil.zarrstore.pipeline.reading")
         for name in ("pread", "preadv", "write", "writev"):
             setattr(os, name, self.count("files", getattr(os, name)))
         coding.zstd.compress = self.count("zstd", coding.zstd.compress)
