@@ -6,8 +6,8 @@
 
 Engines: frazil (as by default, and without syncing what it writes), the reference with zarr's
 default and with its fused pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each
-runs in a process of its own, in turns, and does everything `--rounds` times with a repository or
-array that it opens anew; the best counts. There is a table of milliseconds, and one of milliseconds
+runs in a process of its own, in turns, and does everything `--rounds` times with a new
+repository or array; the best counts. There is a table of milliseconds, and one of milliseconds
 of processor time in all threads: on a busy machine only that can be compared. The array is a cube
 of uint16 whose values do not repeat. Files are in the page cache, and what engines import is
 imported: what is measured is the engine at work, neither the disk nor its start.
@@ -321,10 +321,8 @@ class FreeTime:
         return counted
 
     def watch(self) -> None:
-        coding, reading = (
-            importlib.import_module(f"frazil.zarrstore.pipeline.{name}")
-            for name in ("coding", "reading")
-        )
+        coding: Any = importlib.import_module("frazil.zarrstore.pipeline.coding")
+        reading: Any = importlib.import_module("frazil.zarrstore.pipeline.reading")
         for name in ("pread", "preadv", "write", "writev"):
             setattr(os, name, self.count("files", getattr(os, name)))
         coding.zstd.compress = self.count("zstd", coding.zstd.compress)
@@ -451,7 +449,7 @@ def usable(engines: Sequence[str], *, in_bucket: bool) -> list[str]:
 
 
 def work(arguments: argparse.Namespace) -> None:
-    """What a process of its own does, and prints."""
+    """Runs in a process of its own, and prints what was measured."""
     if arguments.threads_worker:
         threads, layout, side, folder = arguments.threads_worker
         print(json.dumps(run_threads(int(threads), layout, int(side), Path(folder))), flush=True)

@@ -117,12 +117,14 @@ class Unpack:
         if not all(is_zstd_frame(data, size_bytes) for data in chunks):
             return None
         sizes = np.full(len(chunks), size_bytes, np.uint64)
+        decoder: Any = zstandard.ZstdDecompressor()  # whose types know only some kinds of memory
         try:
-            return zstandard.ZstdDecompressor().multi_decompress_to_buffer(
-                chunks, decompressed_sizes=sizes
+            decoded: Sequence[Buffer] = decoder.multi_decompress_to_buffer(
+                [*chunks], decompressed_sizes=sizes
             )
         except zstandard.ZstdError:
             return None
+        return decoded
 
 
 def unpack_of(codecs: Sequence[Codec]) -> Unpack | None:
@@ -256,8 +258,9 @@ def _zstd_step(codec: Any) -> Step:
 
 def _zstd_many(codec: Any, chunks: Sequence[Any]) -> Sequence[Buffer]:
     """The same bytes as by the step, if both libraries have the same version of Zstandard."""
-    found = zstandard.ZstdCompressor(level=codec.level, write_checksum=codec.checksum)
-    return found.multi_compress_to_buffer(chunks)
+    encoder: Any = zstandard.ZstdCompressor(level=codec.level, write_checksum=codec.checksum)
+    encoded: Sequence[Buffer] = encoder.multi_compress_to_buffer([*chunks])
+    return encoded
 
 
 def _blosc_step(codec: Any) -> Step:

@@ -74,7 +74,7 @@ def inner_read_bytes(codec: Any, out: NDBuffer) -> int:
     pairs = zip(out.shape, codec.chunk_shape, strict=False)  # axes that were dropped are missing
     sizes = [((n - 2) // size + 2) * size for n, size in pairs]
     missing = codec.chunk_shape[len(sizes) :]
-    return prod(sizes) * prod(missing) * out.dtype.itemsize
+    return int(prod(sizes) * prod(missing) * out.dtype.itemsize)
 
 
 def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...] | None:
@@ -328,7 +328,7 @@ def _encode_wave(
     """Whole shards to be stored, in pieces, None for those to be deleted."""
     old = _old_shards(batch, codec, shards)
     inner = codec._get_chunk_spec(batch.items[0][1])  # noqa: SLF001 -- zarr 3.4's
-    tasks = [
+    tasks: list[Any] = [
         (shard.values, (None, inner, *chunk[1:]), None if chunk[3] else kept.get(chunk[0]))
         for shard, kept in zip(shards, old, strict=True)
         for chunk in shard.chunks
