@@ -16,6 +16,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from math import prod
+from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -97,7 +98,7 @@ class Exchange:
         for other in self.second.touched(region):
             part = _intersect(region, self.second.region(other))
             at, shape = _offset(region, part), region_shape(part)
-            flat[at : at + prod(shape)].reshape(shape)[...] = values[(*within(part, region), ...)]
+            flat[at : at + prod(shape)].reshape(shape)[...] = _view(values, part, region)
         return flat
 
     def join(self, number: int, files: Files, scratch: Scratch) -> npt.NDArray[Any]:
@@ -107,7 +108,7 @@ class Exchange:
         wholes = [self.first.region(other) for other in others]
         parts = [_intersect(region, whole) for whole in wholes]
         values = np.empty(region_shape(region), self.dtype)
-        targets = [values[(*within(part, region), ...)] for part in parts]
+        targets = [_view(values, part, region) for part in parts]
         offsets = [_offset(whole, part) for whole, part in zip(wholes, parts, strict=True)]
         ids = b"".join(scratch.id_of(self.start + other).raw for other in others)
         views = [_contiguous_bytes(target) for target in targets]
@@ -127,6 +128,13 @@ def _intersect(one: Region, other: Region) -> Region:
     return tuple(
         slice(max(a.start, b.start), min(a.stop, b.stop)) for a, b in zip(one, other, strict=True)
     )
+
+
+def _view(values: npt.NDArray[Any], part: Region, region: Region) -> npt.NDArray[Any]:
+    """A part of the values of a region; an array, also if it has no dimensions."""
+    place: tuple[slice | EllipsisType, ...] = (*within(part, region), ...)
+    view: npt.NDArray[Any] = values[place]
+    return view
 
 
 def _offset(region: Region, part: Region) -> int:
