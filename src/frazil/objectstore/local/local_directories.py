@@ -67,7 +67,7 @@ class Durability:
         """All added files are durable, names included, and removed names do not come back.
 
         So are the contents of `unnamed` files, which will get their names later. Everything is
-        synced at once: until this returns nothing may rely on any of it, in whatever order.
+        synced at once: until this returns nothing may rely on any of it.
         Raises OSError, then keeps the work. Waits for the work that a concurrent call has begun.
         """
         pending = self._pending()
