@@ -1,6 +1,7 @@
 """`frazil serve`, as a process."""
 
 import json
+import re
 import signal
 import socket
 import subprocess
@@ -9,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import frazil
 from tests.web.made import Client, Made
 
 COMMAND = Path(sys.executable).with_name("frazil")
@@ -49,6 +51,22 @@ def test_people_are_told_where_to_look(made: Made) -> None:
         assert "Ctrl-C" in line
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=120)
+
+
+def test_a_folder_of_repositories_is_served_as_a_whole(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        frazil.Repository.create(frazil.local_filesystem_storage(str(tmp_path / name)))
+    (tmp_path / "empty").mkdir()
+    with serving(tmp_path, "--port", 0) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line.startswith(f"the repositories of {tmp_path} are at http://127.0.0.1:")
+        client = Client("127.0.0.1", int(re.findall(r":(\d+)/", line)[0]))
+        statuses = [client.ask(f"/repo/{name}/api/repository")[0] for name in ("two", "empty")]
+        assert statuses == [200, 404]
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=120)
+    assert "there is no repository at" in refused(tmp_path / "empty")
 
 
 def refused(*arguments: object) -> str:

@@ -1,10 +1,13 @@
 """`frazil serve`: the explorer, a repository in the browser."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from frazil.cli.options import Authorize, Repo
+
+if TYPE_CHECKING:
+    from frazil.engine.repository import Repository
 
 
 def serve(
@@ -28,13 +31,12 @@ def serve(
 ) -> None:
     """Look at a repository in the browser: history, arrays, chunks. Nothing can be changed.
 
-    Runs until it is interrupted (Ctrl-C). Needs the extra `web`: pip install 'frazil[web]'.
+    For a folder that is no repository, all repositories directly below it are shown. Runs until it
+    is interrupted (Ctrl-C). Needs the extra `web`: pip install 'frazil[web]'.
     """
     import json
 
-    from frazil.cli.repositories import open_source
     from frazil.errors import InvalidInputError
-    from frazil.spark.runtime.access import AccessText, parse_access
 
     try:
         from frazil.web.server import Server
@@ -46,18 +48,40 @@ def serve(
             " pip install 'frazil[web]'"
         ) from error
 
-    repository = open_source(repo)
-    if authorize:
-        words = json.dumps(dict(one.rpartition("=")[::2] for one in authorize))
-        repository = repository.reopened(access=parse_access(AccessText(words)))
+    served = _open(repo, authorize or [])
     name = repo.rstrip("/").rpartition("/")[2] or repo
     try:
-        server = Server(repository, name=name, host=host, port=port, allowed_hosts=allow_host or ())
+        server = Server(served, name=name, host=host, port=port, allowed_hosts=allow_host or ())
     except OSError as error:
         reason = error.strerror or str(error)
         raise InvalidInputError(f"cannot listen on {host} port {port}: {reason}") from error
-    shown = f"{repo} is at {server.url} (Ctrl-C stops)"
+    what = f"{repo} is" if not isinstance(served, dict) else f"the repositories of {repo} are"
+    shown = f"{what} at {server.url} (Ctrl-C stops)"
     print(json.dumps({"url": server.url}) if as_json else shown, flush=True)
     if open_browser:
         typer.launch(server.url)
     server.run()
+
+
+def _open(repo: str, authorize: list[str]) -> "Repository | dict[str, Repository]":
+    """The repository, or those of a folder by name."""
+    import json
+    from pathlib import Path
+
+    from frazil.cli.repositories import open_source
+    from frazil.errors import RepositoryNotFoundError
+    from frazil.spark.runtime.access import AccessText, parse_access
+    from frazil.web.server import open_folder
+
+    words = AccessText(json.dumps(dict(one.rpartition("=")[::2] for one in authorize)))
+
+    def with_access(repository: "Repository") -> "Repository":
+        return repository.reopened(access=parse_access(words)) if authorize else repository
+
+    try:
+        return with_access(open_source(repo))
+    except RepositoryNotFoundError:
+        found = open_folder(Path(repo)) if Path(repo).is_dir() else {}
+        if not found:
+            raise
+    return {name: with_access(repository) for name, repository in found.items()}
