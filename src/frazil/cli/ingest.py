@@ -125,10 +125,9 @@ def ingest(
         if virtual:
             repository, added = with_containers(repository, found, reached)
         local = not rows and (is_small(found, virtual=virtual) if spark is None else not spark)
-    session = None if local else _start_spark()
     try:
         result = run_ingest(
-            session,
+            None if local else _start_spark(),
             sources,
             repository,
             group=group,
