@@ -44,6 +44,7 @@ ALLOWED = {
     ("spark/runtime/stored_refs.py", "pickle.loads"): "references of our executors",
     ("format/config_codec.py", "yaml.load"): "with a loader of plain values",
     ("cli/views/values_view.py", "np.load"): "with allow_pickle=False, of the user's file",
+    ("cli/output.py", "subprocess.run"): "the pager that the user's environment names, no shell",
     ("spark/runtime/java.py", "subprocess.run"): "java -version",
     ("spark/native/jar.py", "subprocess.run"): "java, which compiles the sources of the package",
     ("cli/pipelines.py", "importlib.import_module"): "the module that the user names",
