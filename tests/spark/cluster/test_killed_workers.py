@@ -25,7 +25,7 @@ def gated(tmp_path: Path) -> GatedFolder:
 def kill_in_the_middle(cluster: StandaloneCluster, driver: Driver, gated: GatedFolder) -> Arrival:
     """Kills one of two workers, which both have a chunk to store, and lets the other go on."""
     victim = driver.reach(gated.gate, len(HOSTS))[0]
-    assert stored(gated.path) == STORED
+    assert stored(gated.path) >= STORED  # rows that a write staged are there as well
     kill(cluster.worker_of(victim.pid))
     gated.gate.open()
     return victim

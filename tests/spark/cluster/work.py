@@ -19,6 +19,7 @@ from frazil.engine.repository import Repository
 from frazil.spark import ingest, read
 from frazil.spark.ingestion.ingest import IngestResult
 from frazil.spark.io.write import WriteResult, write
+from frazil.spark.runtime import jobs
 from frazil.spark.writing import layout
 from tests.spark.cluster.gates import Gate
 
@@ -88,7 +89,8 @@ def write_rows(spark: SparkSession, repo: Folder, gate: Gate | None = None) -> N
 
 def write_shuffled(spark: SparkSession, repo: Place) -> WriteResult:
     options: dict[str, Any] = {"group": "g", "dims": ["t", "y", "x"], "chunks": CHUNKS}
-    with patch.object(layout, "BLOCK_BYTES", BLOCK_BYTES):  # so few rows would be one task
+    # so few rows would be one task
+    with patch.object(layout, "BLOCK_BYTES", BLOCK_BYTES), patch.object(jobs, "MIN_TASK_BYTES", 1):
         return write(rows(spark), repo.open(), txn=("cluster", 1), **options)
 
 
