@@ -30,9 +30,10 @@ from pyspark.sql.types import (
 import frazil
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
-from frazil.errors import ConflictError, IcechunkError
+from frazil.errors import ConflictError, IcechunkError, ObjectNotFoundError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.objectstore.local import LocalStore
+from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from frazil.spark.runtime.workers import TaskFailedError
 from frazil.spark.table.options import ReadOptions
@@ -641,3 +642,13 @@ def test_arrays_that_cannot_be_made(path: Path, arrays: str, message: str) -> No
     parsed = parse_write_options({"path": str(path), "input": "chunks", "arrays": ARRAYS})
     with pytest.raises(TaskFailedError, match="chunk is missing"):
         ChunkRowsWriter(parsed, StructType([CHUNK_SCHEMA["array"], CHUNK_SCHEMA["data"]]))
+
+
+def test_staged_rows_that_are_missing_are_an_error_and_not_no_rows() -> None:
+    store = MemoryStore()
+    staging.leave_pieces(store, "none", None)
+    staging.leave_pieces(store, "some", pa.table({"bytes": [7]}))
+    assert staging.take_pieces(store, "none") is None
+    assert staging.take_pieces(store, "some") == pa.table({"bytes": [7]})
+    with pytest.raises(ObjectNotFoundError):
+        staging.take_pieces(store, "some")

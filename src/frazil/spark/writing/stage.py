@@ -39,7 +39,7 @@ import pyarrow.compute as pc
 
 from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.files.object_keys import chunk_key
-from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
+from frazil.errors import InvalidInputError, StorageError
 from frazil.format.chunk_refs import Inline, Native, Payload
 from frazil.ids import ChunkId
 from frazil.objectstore.protocol import Data, ObjectStore
@@ -336,19 +336,16 @@ def load_pieces(data: Data) -> pa.Table:
 
 
 def leave_pieces(store: ObjectStore, job: str, pieces: pa.Table | None) -> None:
-    if pieces is not None:
-        store.put(job_key(job), dump_pieces(pieces))
+    """Leaves an empty object if there were no rows: a missing one is an error."""
+    store.put(job_key(job), b"" if pieces is None else dump_pieces(pieces))
 
 
 def take_pieces(store: ObjectStore, job: str) -> pa.Table | None:
     """The table that was left for a job, which goes away; None if there were no rows."""
-    try:
-        pieces = load_pieces(bytes(store.get(job_key(job)).data))
-    except ObjectNotFoundError:
-        return None
+    data = bytes(store.get(job_key(job)).data)
     with suppress(StorageError):  # garbage collection takes it
         store.delete([job_key(job)])
-    return pieces
+    return load_pieces(data) if data else None
 
 
 def job_key(job: str) -> str:
