@@ -49,6 +49,7 @@ AREAS = {
     "ingest, copied and virtual": ("test_ingest", "test_ingest_virtual"),
     "rechunk, reduce, map_blocks, export, clone": (
         "test_rechunk",
+        "test_two_passes",
         "test_reduce",
         "test_map_blocks",
         "test_export",

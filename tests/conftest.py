@@ -44,12 +44,15 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 # Work is handed out by file, so that what a module makes is made once. Tests whose path begins with
 # one of these, the longest counts, also share a process, and with it what takes long to make: a
-# Spark session. There are two, so that two processes have Spark tests to do; files that start
-# programs of Spark and hardly need a session are for any process.
+# Spark session. There are two of about equal length, so that two processes have Spark tests to do;
+# files that start programs of Spark and hardly need a session are for any process.
 # By path, since xdist's own `loadgroup` marks the names of tests, which pytest 9.2 does not let it.
+NATIVE = "tests/spark/test_native_"
+ALIASES = {"tests/spark/pipelines/": NATIVE, "tests/spark/maintenance/": NATIVE}
 TOGETHER = (
     "tests/spark/",
-    "tests/spark/test_native_",
+    NATIVE,
+    *ALIASES,
     "tests/spark/test_native_ways.py",
     "tests/spark/test_connect.py",
     "tests/spark/test_demo.py",
@@ -60,8 +63,8 @@ TOGETHER = (
 
 # What takes long is handed out first, or one process would wait for the other in the end.
 FIRST = (
+    NATIVE,
     "tests/spark/",
-    "tests/spark/test_native_",
     "tests/spark/test_native_ways.py",
     "tests/spark/test_connect.py",
     "tests/compat/test_histories.py",
@@ -110,7 +113,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _work_unit(nodeid: str) -> str:
     """The tests that one process runs together, by their folder or file."""
     folders = [place for place in TOGETHER if nodeid.startswith(place)]
-    return max(folders, key=len) if folders else nodeid.partition("::")[0]
+    if not folders:
+        return nodeid.partition("::")[0]
+    longest = max(folders, key=len)
+    return ALIASES.get(longest, longest)
 
 
 @pytest.fixture(autouse=True)

@@ -18,6 +18,7 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.paths import NodePath
 from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.runtime import jobs, stored_refs
+from frazil.spark.runtime.executor import SparkExecutor
 from tests.examples_count import scaled
 from tests.sources.test_grib import message
 from tests.spark.netcdf3_files import Made, write_netcdf3
@@ -327,13 +328,12 @@ def test_what_the_driver_gets_does_not_grow_with_the_references(
 ) -> None:
     collected: list[int] = []
 
-    def counting(frame: DataFrame) -> pa.Table:
-        table = collect(frame)
+    def counting(_: SparkExecutor, frame: DataFrame) -> pa.Table:
+        table = jobs.collect(frame)
         collected.append(table.nbytes)
         return table
 
-    collect = jobs.collect
-    monkeypatch.setattr(stored_refs, "collect", counting)
+    monkeypatch.setattr(SparkExecutor, "collect", counting)
     monkeypatch.setattr(stored_refs, "CHUNKS_LOGGED_HERE", 50_000)
     counts = (1_000, 100_000)
     for count in counts:

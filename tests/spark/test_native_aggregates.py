@@ -22,7 +22,7 @@ from frazil.api.storage_functions import local_filesystem_storage
 from tests.spark.repositories import put
 
 TABLES = 1
-QUERIES = 25  # of each table
+QUERIES = 12  # of each table
 LONG_TABLES = 24
 PUSHED = "aggregates: ["
 
@@ -404,7 +404,7 @@ def test_many_random_aggregates_are_those_of_the_rows(
 ) -> None:
     case = make_case(quick, tmp_path, seed)
     chance = random.Random(seed)
-    for _ in range(2 * QUERIES):
+    for _ in range(4 * QUERIES):
         check(quick, case, make_query(case, chance))
         check_rows(quick, case, chance)
 

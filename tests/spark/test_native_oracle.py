@@ -18,7 +18,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:.*does not have a Zarr V3 specification"),
 ]
 
-QUERIES = 300
+QUERIES = 150
 LONG_QUERIES = int(os.environ.get("FRAZIL_ORACLE_QUERIES", "10000"))
 LONG_SEED = int(os.environ.get("FRAZIL_ORACLE_SEED", "1000000"))
 

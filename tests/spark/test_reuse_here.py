@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from tempfile import mkdtemp
-from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -72,7 +71,7 @@ def values(store: ObjectStore, name: str) -> Any:
 class OneProcess(ThreadExecutor):
     """Runs the tasks of an ingest without a cluster between them and the driver."""
 
-    spark = SimpleNamespace(conf={"spark.default.parallelism": "1"})
+    parallelism = 1
 
 
 def run_here(

@@ -270,6 +270,7 @@ def check_pair(world: World, pair: tuple[Read, Read]) -> None:
         require_equal(world, wanted)
 
 
+@settings(max_examples=scaled(40))
 @given(pair=pairs())
 def test_two_reads_in_one_process_are_those_of_xarray(
     world: World, pair: tuple[Read, Read]

@@ -3,9 +3,8 @@
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import index
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from frazil.api.display import diff_view
 from frazil.clock import from_datetime, to_datetime
 from frazil.dataclass import dataclass
 from frazil.engine.changes import diff
@@ -22,6 +21,12 @@ from frazil.format.generation import Generation
 from frazil.format.records import Displayed, View, fields_of
 from frazil.format.snapshot import ManifestFile
 from frazil.ids import SnapshotId
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from frazil.api import display
+else:  # only what is shown needs it
+    display = lazy_module("frazil.api.display")
 
 type AlphaVersion = Literal["alpha1", "alpha2"]
 CommitMethod = Literal["new_commit", "amend"]
@@ -245,7 +250,7 @@ class Diff(Displayed):
             f"{path}: {len(chunks)} chunk{'' if len(chunks) == 1 else 's'}"
             for path, chunks in sorted(self.updated_chunks.items())
         ]
-        return diff_view("frazil.Diff", sections)
+        return display.diff_view("frazil.Diff", sections)
 
     def _sections(self) -> dict[str, list[str]]:
         return {

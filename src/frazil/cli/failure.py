@@ -52,7 +52,10 @@ REASONS = {
     errno.EPERM: "you are not allowed to do that: `ls -ld` shows who is",
     errno.EROFS: "the file system is read-only",
 }
-KINDS = {"unsupported-spec-version": "`frazil migrate REPO` brings it to version 2"}
+KINDS: dict[str, str | None] = {
+    "unsupported-spec-version": "`frazil migrate REPO` brings it to version 2",
+    "invalid-file-format": None,  # no file of a repository: nothing is damaged
+}
 # Package -> what of frazil brings it
 EXTRAS = {
     "pyspark": "spark",

@@ -37,6 +37,7 @@ def assert_done_again(gated: GatedFolder, victim: Arrival) -> None:
     assert victim.task in {each.task for each in others}
 
 
+@pytest.mark.long
 def test_a_worker_dies_while_an_ingest_stores_chunks(
     cluster: StandaloneCluster, driver: Driver, gated: GatedFolder, files: str
 ) -> None:

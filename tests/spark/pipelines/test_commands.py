@@ -66,6 +66,6 @@ def test_reduce_and_map_blocks_from_the_command_line(tmp_path: Path) -> None:
     script = tmp_path / "functions.py"
     script.write_text("def twice(values):\n    return 2 * values\n")
     made = run("map-blocks", path, f"{script}:twice", "a/x", "--output", "a/twice=f8")
-    assert "1 arrays" in made
+    assert "1 array," in made
     doubled = zarr.open_array(repo.readonly_session("main").store, path="a/twice", mode="r")
     np.testing.assert_array_equal(doubled, 2 * VALUES)
