@@ -115,7 +115,7 @@ class Guard:
 def is_api(path: str) -> bool:
     """True for requests for data, of the only repository or of one among several."""
     parts = path.split("/", 4)
-    return path.startswith(API) or (parts[1] == REPOSITORIES and parts[3:4] == ["api"])
+    return path.startswith(API) or (parts[1:2] == [REPOSITORIES] and parts[3:4] == ["api"])
 
 
 def _refuse(scope: Scope, message: str, kind: str, status: HTTPStatus) -> Response:
