@@ -1,6 +1,6 @@
 """Memory that Spark jobs take on the driver, by chunk.
 
-    python -m benchmarks.driver_memory [JOB ...] [--counts N ...] [--heap 1g] [--folder F]
+    python -m benchmarks.driver_memory [JOB ...] [--counts N ...] [--folder F] [--inline]
 
 Every line is a process of its own, whose driver has run the same job over few chunks before. Peak
 memory is that of the driver's Python (resident, above what it was before the job), collected is the
@@ -11,6 +11,8 @@ Arrays have chunks of one element in two dimensions, so that the rest is as smal
 repositories are in memory (/dev/shm) where there is such a folder, or in --folder. Jobs over chunk
 objects (clone, pack, garbage collection, verification) have as many objects as chunks: hard links
 of one file. Ten million need a folder without a limit of inodes (mount -t tmpfs -o nr_inodes=0).
+With --inline chunks are in manifests, as such small ones are by default, and jobs that store chunks
+make no objects: ten million files take 40 GB.
 `df.write` plans and commits in Python processes of Spark's own on the driver. Here all of that is
 done in this one, as the Java side asks for it, and its tasks run in processes of their own; what is
 collected are the messages of the tasks.
@@ -64,6 +66,7 @@ COUNTS = (10_000, 100_000, 1_000_000)
 WARM = 2_000
 MEMORY = Path("/dev/shm")  # noqa: S108 -- a folder in memory, below which a fresh one is made
 SMALL = {"x": 1, "y": 1}
+INLINE = "FRAZIL_BENCHMARK_INLINE"  # in the environment, for all processes of a run
 
 DRIVER_ROWS = 1_000_000  # spark.frazil.write.driverRows, unless set
 
@@ -117,8 +120,10 @@ def sides(count: int) -> tuple[int, int]:
 
 
 def create(folder: Path) -> frazil.Repository:
-    """No chunks are inline."""
-    config = frazil.RepositoryConfig(inline_chunk_threshold_bytes=0)
+    """No chunks are inline, unless asked for."""
+    config = frazil.RepositoryConfig(
+        inline_chunk_threshold_bytes=512 if INLINE in os.environ else 0
+    )
     return frazil.Repository.create(frazil.local_filesystem_storage(str(folder)), config)
 
 
@@ -397,10 +402,13 @@ def main() -> None:
     parser.add_argument("--counts", nargs="+", type=int, default=list(COUNTS), metavar="N")
     parser.add_argument("--heap", default="1g", help="spark.driver.memory")
     parser.add_argument("--folder", type=Path, default=MEMORY, help="where repositories are made")
+    parser.add_argument("--inline", action="store_true", help="store chunks in manifests")
     parser.add_argument("--one", choices=JOBS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if unknown := set(arguments.jobs) - JOBS.keys():
         parser.error(f"unknown jobs: {', '.join(sorted(unknown))}")
+    if arguments.inline:
+        os.environ[INLINE] = "1"
     if arguments.one:
         (count,) = arguments.counts
         print(json.dumps(asdict(run_one(arguments.one, count, arguments.heap, arguments.folder))))

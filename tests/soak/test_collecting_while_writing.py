@@ -24,7 +24,8 @@ def run(path: Path, seconds: float) -> None:
     commits, *values = map(int, out.split())
     assert read(path) == values
     assert commits > 5
-    assert meanwhile["collections"] > 2
+    assert meanwhile["collections"] > 2  # commits and collections go in turns
+    assert meanwhile["collections"] > commits / 50
     assert meanwhile["chunks"] > 0  # or nothing was put at risk
     reference = icechunk.Repository.open(icechunk.local_filesystem_storage(str(path)))
     store = reference.readonly_session("main").store

@@ -19,8 +19,8 @@ from frazil.engine.changes.change_set import ChangeSet
 from frazil.engine.files.files import Files
 from frazil.engine.merge.rebase import Rebasing, commit_rebasing
 from frazil.engine.merge.solver import Policy
-from frazil.engine.merge.waiting import waiting_for
 from frazil.engine.refs.commit_metadata import UPON, with_notes
+from frazil.engine.refs.waiting import waiting_for
 from frazil.engine.repository import Repository
 from frazil.errors import NodeNotFoundError
 from frazil.flatbuf.flexbuffers import Json
@@ -271,9 +271,8 @@ def relocate(
     `untouched` are manifests that refer to nothing that moved.
     """
     done: dict[ManifestId, ManifestFile | None] = dict.fromkeys(untouched)
-    found: list[Relocated] = []
 
-    def attempt(number: int) -> SnapshotId:
+    def attempt(number: int) -> Relocated | None:
         del number
         session = repository.writable_session(request.branch)
         arrays = list(_existing_arrays(session.base, request.paths))
@@ -282,15 +281,13 @@ def relocate(
         done.update(write(session.base, new))
         used = {each for each in wanted if done[each] is not None}
         if not used:
-            return session.snapshot_id
+            return None
         session.revise(lambda changes: _with_manifests(changes, arrays, done))
         metadata = with_notes(request.metadata, {UPON: str(session.snapshot_id)})
-        snapshot = session.commit(request.message, metadata)
-        found.append(Relocated(snapshot, len(used)))
-        return snapshot
+        return Relocated(session.commit(request.message, metadata), len(used))
 
-    commit_rebasing(attempt, lambda _: None, Rebasing(Policy()), waiting_for(repository.files))
-    return found[0] if found else None
+    waiting = waiting_for(repository.files)
+    return commit_rebasing(attempt, lambda _: None, Rebasing(Policy()), waiting)
 
 
 def write_moved(

@@ -1,5 +1,6 @@
 """Changes carried over other people's commits."""
 
+import itertools
 import json
 import math
 from collections.abc import Callable
@@ -14,9 +15,9 @@ from frazil.engine.files.object_keys import transaction_key
 from frazil.engine.files.settings import Settings
 from frazil.engine.merge.rebase import Rebasing, commit_rebasing, with_attempts
 from frazil.engine.merge.solver import Policy, VersionSelection
-from frazil.engine.merge.waiting import Backoff
 from frazil.engine.refs.entry import RepoInfoEntry
 from frazil.engine.refs.version import Branch
+from frazil.engine.refs.waiting import Backoff
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import (
@@ -404,12 +405,13 @@ def test_lost_races_are_waited_out() -> None:
 
     with pytest.raises(ConflictError, match="beaten 40"):
         commit_rebasing(
-            always_beaten,  # type: ignore[arg-type]  # never returns
+            always_beaten,
             rebases.append,
             Rebasing(DETECT, tries=40),
             Backoff(
                 Contention(writers=16, try_s=0.2, last_s=math.inf),
                 sleep=pauses.append,
+                now=itertools.count(step=0.2).__next__,  # every try takes so long
                 uniform=lambda _, most: most,
             ),
         )

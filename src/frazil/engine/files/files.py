@@ -118,7 +118,7 @@ _FORGOTTEN_AFTER = 10  # times what a commit takes
 
 @dataclass(slots=True)
 class Contention:
-    """Guess of the number of writers that commit to the repository: engine/merge/waiting.py."""
+    """Guess of the number of writers that commit to the repository: engine/refs/waiting.py."""
 
     writers: float = 1.0
     try_s: float = 0.0  # of one try, from reading the tip to replacing it

@@ -24,8 +24,8 @@ from frazil.engine.merge.comparison import compare
 from frazil.engine.merge.conflicts import Theirs, find_conflicts
 from frazil.engine.merge.placement import NOTHING_PLACED, place_moves
 from frazil.engine.merge.solver import Merged, Policy, merge_changes
-from frazil.engine.merge.waiting import Waiting
 from frazil.engine.refs import ancestry as history
+from frazil.engine.refs.waiting import Waiting
 from frazil.errors import (
     ConflictError,
     IcechunkError,
@@ -155,12 +155,12 @@ def steps_since(info: RepoInfo, branch: str, base: SnapshotId) -> list[Step]:
     ]
 
 
-def commit_rebasing(
-    commit: Callable[[int], SnapshotId],
+def commit_rebasing[T](
+    commit: Callable[[int], T],
     rebase: Callable[[Policy], None],
     rebasing: Rebasing,
     waiting: Waiting,
-) -> SnapshotId:
+) -> T:
     """Calls `commit` with the number of rebases so far until it is not beaten to it."""
     rebases = 0
     with waiting:

@@ -2,7 +2,7 @@
 
 Every change reads the object, works out its successor, keeps a copy of the old version under
 `overwritten/`, and replaces the object only if no other client has in the meantime. If one has,
-the change is applied again to its result.
+the change is applied again to its result. In a local directory, clients go in turns.
 """
 
 import random
@@ -37,6 +37,7 @@ from frazil.format.snapshot_infos import SnapshotInfos
 from frazil.format.transaction_log import TransactionLog
 from frazil.format.update_log import Availability, RepoInitialized, RepoStatus, Update, UpdateKind
 from frazil.ids import INITIAL_SNAPSHOT
+from frazil.objectstore.local.local_turns import Turn, taking_turns
 from frazil.objectstore.protocol import ObjectStore
 
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
@@ -156,9 +157,24 @@ class RepoInfoEntry:
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
     ) -> RepoInfo:
+        with taking_turns(self.files.store.directory) as turn:
+            if turn is not None:
+                turn.begin()
+            return self._update(change, doing, even_if_read_only, ready, turn)
+
+    def _update(
+        self,
+        change: Change,
+        doing: str,
+        even_if_read_only: bool,  # noqa: FBT001 -- as given to `update`
+        ready: Callable[[], None],
+        turn: Turn | None,
+    ) -> RepoInfo:
         settings = self.files.settings
         refused: RefusedUpdate | None = None
-        for _ in attempts(settings):
+        for attempt in attempts(settings):
+            if attempt and turn is not None:
+                turn.wait()
             with _translate_not_found():
                 old = self.files.fetch_to_replace()
             if refused is not None and self._was_done(old.info, refused):

@@ -36,12 +36,13 @@ from frazil.paths import ROOT, NodePath
 
 if TYPE_CHECKING:
     from frazil.engine.commit import commit as commits
-    from frazil.engine.merge import rebase, waiting
+    from frazil.engine.merge import rebase
     from frazil.engine.merge.solver import Policy
+    from frazil.engine.refs import waiting
 else:  # readers need none of them
     commits = lazy_module("frazil.engine.commit.commit")
     rebase = lazy_module("frazil.engine.merge.rebase")
-    waiting = lazy_module("frazil.engine.merge.waiting")
+    waiting = lazy_module("frazil.engine.refs.waiting")
 
 __all__ = ["Session", "SessionMode", "reopen"]
 

@@ -8,15 +8,19 @@ Turns are advice: what may be written is decided by compare-and-swap alone. So a
 queue goes ahead, and one that does not move (a stopped process, a commit of many seconds) holds
 others up for `patience_s` and no longer: its ticket is removed, and it takes its old place again if
 it still needs one.
+
+As with a re-entrant lock, what a writer does in its turn is part of it: a commit that rebases has
+its turn when it changes the entry point, which is a thing of turns by itself.
 """
 
 # ruff: noqa: PTH108, PTH116, PTH208 - system calls by path string: pathlib costs more than the calls
 
 import fcntl
 import os
+import threading
 import time
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from io import FileIO
 
 from frazil.objectstore.keys import TICKET_STEM, ticket_name
@@ -24,6 +28,35 @@ from frazil.objectstore.keys import TICKET_STEM, ticket_name
 _PATIENCE_S = 5.0
 _SHORTEST_S, _LONGEST_S = 0.0003, 0.05  # between two looks
 _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
+
+
+class _Thread(threading.local):
+    """Directories in whose queues the thread may have a place."""
+
+    def __init__(self) -> None:
+        self.turns: dict[str, Turn] = {}
+
+
+_thread = _Thread()
+
+
+@contextmanager
+def taking_turns(directory: str | None) -> Iterator["Turn | None"]:
+    """The turn of the thread, which ends with the outermost context.
+
+    None without a directory: other stores have no queue.
+    """
+    if directory is None:
+        yield None
+    elif (outer := _thread.turns.get(directory)) is not None:
+        yield outer
+    else:
+        turn = _thread.turns[directory] = Turn(directory)
+        try:
+            yield turn
+        finally:
+            del _thread.turns[directory]
+            turn.leave()
 
 
 class Turn:
@@ -41,13 +74,20 @@ class Turn:
         self._sleep = sleep
         self._name = ""
         self._file: FileIO | None = None
+        self._is_begun = False
 
-    def is_needed(self) -> bool:
-        """True if another writer waits or has its turn."""
+    def begin(self) -> bool:
+        """Waits if another writer waits or has its turn; True if so. Only the first call does."""
+        if self._is_begun:
+            return False
+        self._is_begun = True
         try:
-            return bool(self._tickets())
+            is_needed = bool(self._tickets())
         except OSError:
             return False
+        if is_needed:
+            self.wait()
+        return is_needed
 
     def wait(self) -> None:
         """Returns when it is this writer's turn, or when waiting makes no sense."""

@@ -9,16 +9,15 @@ of it, unless both changed the same nodes.
 """
 
 import json
-import random
 import re
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from frazil.engine.merge.rebase import Rebasing, commit_rebasing
 from frazil.engine.merge.solver import Policy
-from frazil.engine.refs.entry import backoff_s
 from frazil.engine.refs.refs import MAIN
+from frazil.engine.refs.waiting import waiting_for
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import ConflictError, InvalidInputError, RebaseFailedError, RefNotFoundError
@@ -43,7 +42,7 @@ from frazil.spark.table.metadata_tables import TABLES
 from frazil.spark.table.options import Version
 from frazil.spark.table.schema import quote_name
 
-_TRIES = 10  # of a statement, if others commit at the same time
+_TRIES = 10  # again of a statement, if others commit at the same time
 _OF_BRANCHES = ("any", "branch")
 
 
@@ -156,8 +155,12 @@ def commit_statement(
     note = CommitNote(operation="ddl", application="spark", facts={"statement": statement})
     told = {**(metadata or {}), METADATA_KEY: note.to_json()}
     repository, branch = target.repository, target.branch
-    for attempt in range(_TRIES):
-        session = (
+    overtaken: Session | None = None
+
+    def attempt(number: int) -> str | None:
+        nonlocal overtaken
+        del number
+        session = overtaken = (
             repository.rearrange_session(branch)
             if rearranges
             else repository.writable_session(branch)
@@ -165,20 +168,21 @@ def commit_statement(
         act(session)
         if not session.has_uncommitted_changes:
             return None
-        try:
-            return str(session.commit(message or f"{statement} {target.name}", told))
-        except ConflictError as error:
-            if error.kind != "commit-conflict" or attempt == _TRIES - 1:
-                raise
-        _require_apart(session, statement)
-        time.sleep(backoff_s(attempt, base_s=0.01, cap_s=1.0, uniform=random.uniform))
-    raise AssertionError("the last try returns or raises")
+        return str(session.commit(message or f"{statement} {target.name}", told))
+
+    def again(policy: Policy) -> None:
+        if overtaken is not None:
+            _require_apart(overtaken, statement, policy)
+
+    return commit_rebasing(
+        attempt, again, Rebasing(Policy(), tries=_TRIES), waiting_for(repository.files)
+    )
 
 
-def _require_apart(session: Session, statement: str) -> None:
+def _require_apart(session: Session, statement: str, policy: Policy) -> None:
     """Raises if what was committed meanwhile has to do with the changes of the session."""
     try:
-        session.rebase(Policy())
+        session.rebase(policy)
     except RebaseFailedError as error:
         paths = sorted({each.path for each in error.conflicts})
         raise ConflictError(

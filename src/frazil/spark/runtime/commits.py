@@ -9,16 +9,15 @@ or twice at once, finds the key of its note in the branch's history and commits 
                    '- the rebase fails: look again; the error, unless a twin made the commit
 """
 
-import random
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from frazil.engine.merge.rebase import Rebasing
+from frazil.engine.merge.rebase import Rebasing, commit_rebasing
+from frazil.engine.merge.solver import Policy
 from frazil.engine.refs.commit_metadata import KEY, NOTES, has_key
-from frazil.engine.refs.entry import backoff_s
 from frazil.engine.refs.version import Branch, Exactly
+from frazil.engine.refs.waiting import waiting_for
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import ConflictError
@@ -85,25 +84,27 @@ def commit_once(
     Raises ConflictError if the branch has moved and `rebasing` is None, or cannot help.
     """
     told = {**(metadata or {}), METADATA_KEY: note.to_json()}
-    for attempt in range(rebasing.tries + 1 if rebasing else 1):
-        try:
-            if attempt and rebasing:
-                time.sleep(backoff_s(attempt - 1, base_s=0.01, cap_s=1.0, uniform=random.uniform))
-                session.rebase(rebasing.policy)
-            # The session's base is the newest commit this sees, or the commit below fails.
-            done = find_commit(repository, branch, note.key)
-            if done is not None:
-                return Committed(done, made=False)
-            made = session.commit(message, told, allow_empty=allow_empty)
-            return Committed(str(made), made=True)
-        except ConflictError as error:
-            done = find_commit(repository, branch, note.key)
-            if done is not None:
-                return Committed(done, made=False)
-            beaten = error
-            if error.kind != "commit-conflict":
-                raise
-    raise beaten
+
+    def attempt(number: int) -> Committed:
+        del number
+        # The session's base is the newest commit this sees, or the commit below fails.
+        done = find_commit(repository, branch, note.key)
+        if done is not None:
+            return Committed(done, made=False)
+        return Committed(str(session.commit(message, told, allow_empty=allow_empty)), made=True)
+
+    try:
+        return commit_rebasing(
+            attempt,
+            session.rebase,
+            rebasing or Rebasing(Policy(), tries=0),
+            waiting_for(repository.files),
+        )
+    except ConflictError:
+        done = find_commit(repository, branch, note.key)
+        if done is None:
+            raise
+        return Committed(done, made=False)
 
 
 # Sessions that start where a job was planned, however far the branch has moved since.

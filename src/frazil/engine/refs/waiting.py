@@ -1,6 +1,7 @@
 """Waiting of writers that commit to one branch, so that each gets in and little work is wasted.
 
-In a local directory they go in the order of arrival (`Turn`). Other stores have no queue. There, a
+In a local directory they go in the order of arrival (`Turn`), as all changes of the entry point do
+(entry.py). Other stores have no queue. There, a
 writer guesses from its own waiting how many there are: if each of n takes t seconds for a try, and
 one at a time gets in, a commit takes about n * t. From that follow two pauses, both at random:
 
@@ -19,7 +20,7 @@ from types import TracebackType
 from typing import Protocol, Self
 
 from frazil.engine.files.files import Contention, Files
-from frazil.objectstore.local.local_turns import Turn
+from frazil.objectstore.local.local_turns import Turn, taking_turns
 
 type Uniform = Callable[[float, float], float]
 
@@ -53,16 +54,18 @@ class Waiting(Protocol):
 def waiting_for(files: Files) -> Waiting:
     """The way to wait for writers of the same repository."""
     directory = files.store.directory
-    return Backoff(files.contention) if directory is None else Queue(Turn(directory))
+    return Backoff(files.contention) if directory is None else Queue(directory)
 
 
 class Queue:
     """Writers in the order of arrival. One that finds no other does not queue."""
 
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
+    def __init__(self, directory: str) -> None:
+        self._context = taking_turns(directory)
+        self._turn: Turn | None = None
 
     def __enter__(self) -> Self:
+        self._turn = self._context.__enter__()
         return self
 
     def __exit__(
@@ -71,17 +74,15 @@ class Queue:
         failure: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        self._turn.leave()
+        self._context.__exit__(kind, failure, traceback)
 
     def begin(self) -> bool:
-        is_needed = self._turn.is_needed()
-        if is_needed:
-            self._turn.wait()
-        return is_needed
+        return self._turn is not None and self._turn.begin()
 
     def lost(self, rebases: int) -> None:
         del rebases
-        self._turn.wait()
+        if self._turn is not None:
+            self._turn.wait()
 
 
 class Backoff:
