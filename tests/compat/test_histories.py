@@ -29,7 +29,7 @@ from tests.examples_count import scaled
 
 pytestmark = pytest.mark.filterwarnings("ignore::zarr.errors.UnstableSpecificationWarning")
 
-few_examples = settings(max_examples=scaled(40))
+few_examples = settings(max_examples=scaled(20))
 
 
 def assert_model_is_shown(history: Plain, model: Model, ids: list[str]) -> None:

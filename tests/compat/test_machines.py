@@ -22,7 +22,7 @@ from tests.compat.test_rebase_reference import begin
 from tests.examples_count import scaled
 from tests.servers.s3 import S3Server
 
-bounded = settings(max_examples=scaled(12), stateful_step_count=25)
+bounded = settings(max_examples=scaled(7), stateful_step_count=25)
 
 # Storages of both engines for one new place: a bucket of a server would do as well
 type StoragePair = Callable[[Path], tuple[Any, Any]]

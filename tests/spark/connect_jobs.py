@@ -182,7 +182,6 @@ SOME: tuple[Job, ...] = (
     rows_that_do_not_fit,
     stream_of_rows,
     rechunked,
-    cloned,
 )
 OTHERS: tuple[Job, ...] = (
     chunk_rows,
@@ -191,5 +190,6 @@ OTHERS: tuple[Job, ...] = (
     reduced,
     mapped,
     exported,
+    cloned,
     a_failing_function,
 )

@@ -80,7 +80,9 @@ def test_a_script_of_spark_submit_adds_the_jar_to_the_session_it_finds(
     }
 
 
+@pytest.mark.long
 def test_secrets_are_in_no_plan_log_page_or_event(s3_server: S3Server, tmp_path: Path) -> None:
+    """What plans, tables and errors show is in test_bucket_options.py, too, in CI."""
     prefix = s3_server.new_prefix()
     repository = frazil.Repository.create(s3_server.storage(frazil, prefix))
     with repository.transaction("main", message="weather") as store:

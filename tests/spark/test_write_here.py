@@ -126,7 +126,7 @@ def test_rows_become_arrays_become_the_same_rows(case: Case) -> None:
             assert array.metadata.dimension_names == case.dims  # type: ignore[union-attr]  # of Zarr 3
 
 
-@settings(max_examples=scaled(10), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=scaled(5), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(cases(), st.none() | st.integers(1, 3), st.sampled_from([0, 512]), st.randoms())
 def test_tasks_make_the_commits_of_the_driver(
     case: Case, split: int | None, inline: int, random: Random
