@@ -105,6 +105,7 @@ class Written(NamedTuple):
 
     folder: Path
     group: str = "/"
+    variable: str = "t2m"
 
 
 def as_frame(answer: Any) -> pd.DataFrame:
@@ -125,6 +126,7 @@ def _some_rows(written: Written) -> pd.DataFrame:
         places = f"lat IN {tuple(lat.tolist())} AND lon IN {tuple(lon.tolist())}"
         chosen: pd.DataFrame = cells.filter(places).select("time", "lat", "lon", "t2m").df()
         return chosen.assign(n=cells.aggregate("count(t2m)").fetchall()[0][0])
-    found = open_dataset(written.folder, written.group)[["t2m"]]
+    found = open_dataset(written.folder, written.group)[[written.variable]]
+    found = found.rename({written.variable: "t2m"})
     rows = found.sel(lat=lat, lon=lon).to_dataframe().reset_index()
     return rows.assign(n=int(found["t2m"].count()))

@@ -20,6 +20,7 @@ from benchmarks.spark.queries import Query, stations
 from frazil.spark.ingestion.ingest import ingest
 from frazil.spark.io.write import write
 from frazil.spark.pipelines.export import export
+from frazil.spark.pipelines.map_blocks import map_blocks
 from frazil.spark.pipelines.rechunk import rechunk
 from frazil.spark.pipelines.reduce import reduce
 from frazil.spark.spark_session import session
@@ -114,6 +115,10 @@ class Frazil(OnSpark):
         return work
 
 
+def to_celsius(values: Any) -> Any:
+    return values - np.float32(273.15)
+
+
 class Jobs(OnSpark):
     """The jobs of `frazil.spark` that work on arrays."""
 
@@ -132,17 +137,23 @@ class Jobs(OnSpark):
         return None
 
     def write(self) -> Work | None:
-        table = f"icechunk.`{self.sample['repo']}`"
-        return lambda number: self._write(
-            self.spark.sql(RESULT.format(cells=table)), f"write-{number}"
-        )
+        source = self.scratch / "write"
+        shutil.copytree(self.sample["repo"], source)
+
+        def work(number: int) -> Written:
+            name = f"celsius-{number}"
+            map_blocks(self.spark, source, to_celsius, "t2m", {name: "f4"}, progress=False)
+            return Written(source, variable=name)
+
+        return work
 
     def load(self) -> Work | None:
-        return lambda number: self._write(self.all_rows(), f"load-{number}")
+        def work(number: int) -> Written:
+            name = f"load-{number}"
+            write(self.all_rows(), self.create(name), dims=DIMS, chunks=CHUNKS, order=ORDER)
+            return Written(self.scratch / name)
 
-    def _write(self, rows: DataFrame, name: str) -> Written:
-        write(rows, self.create(name), dims=DIMS, chunks=CHUNKS, order=ORDER)
-        return Written(self.scratch / name)
+        return work
 
     def append(self) -> Work | None:
         target = self.scratch / "append"

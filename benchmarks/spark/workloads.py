@@ -31,7 +31,10 @@ TARGETS: dict[str, Targets] = {
     "series": _SMALL,
     "scan": {"frazil": {"Parquet": 1.0}},
     "filter": {"frazil": {"Parquet": 1.0, "dask": 0.5}},
-    "write": {"frazil": {"Parquet": 1.0, "dask": 0.7}},
+    "write": {
+        "frazil": {"Parquet": 1.0, "dask": 0.7},
+        "frazil jobs": {"Parquet": 1.0, "dask": 0.7},
+    },
     "ingest": {"frazil jobs": {"dask": 1.0}},
     "rechunk": {"frazil jobs": {"dask": 1.0}},
 }
