@@ -39,7 +39,7 @@ WORKLOADS = {
     "commits_300": ("build", "change"),
     "commits_10000": ("build", "change"),
     "long_history": ("build", "look", "change"),
-    "thousand_arrays": ("create",),
+    "thousand_arrays": ("create", "fill"),
     "many_arrays": ("create", "start", "look", "change"),
     "raw_chunks": ("write", "write_durably", "read"),
     "foreign_chunks": ("write", "read"),

@@ -24,6 +24,7 @@ from frazil.flatbuf.ragged import (
     Ints,
     all_within,
     as_readonly,
+    concat_arrays,
     constant,
     even_length,
     gather,
@@ -268,11 +269,16 @@ class StringColumn:
             return make_unchecked(
                 cls, np.concatenate([part.codes for part in parts]), parts[0].strings
             )
+        tables = [part.strings for part in parts if len(part.strings)]
+        if len({id(table) for table in tables}) == len(tables) and (
+            sum(map(len, tables)) <= 2 * sum(map(len, parts))
+        ):
+            return cls._concat_whole(parts)
         sharing: dict[int, list[int]] = {}  # parts by their strings: those are looked at once
         for number, part in enumerate(parts):
             sharing.setdefault(id(part.strings), []).append(number)
         codes: list[Ints] = [part.codes for part in parts]
-        tables: list[Strings] = []
+        tables = []
         shift = 0
         for numbers in sharing.values():
             own = np.concatenate([codes[number] for number in numbers])
@@ -284,6 +290,18 @@ class StringColumn:
             tables.append(together.strings)
             shift += len(together.strings)
         return make_unchecked(cls, np.concatenate(codes), Strings.concat(tables))
+
+    @classmethod
+    def _concat_whole(cls, parts: Sequence[Self]) -> Self:
+        """With all strings of parts that share none: no calls of numpy for each of many parts."""
+        counts = np.array([len(part.strings) for part in parts])
+        shifts = np.repeat(splits_of(counts)[:-1], np.array([len(part) for part in parts]))
+        codes = np.concatenate([part.codes for part in parts])
+        codes = np.where(codes < 0, -1, codes + shifts)
+        strings = Strings.concat([part.strings for part in parts if len(part.strings)])
+        joined = make_unchecked(cls, codes, strings)
+        used = joined.pruned()
+        return used if used is joined else make_unchecked(cls, used.codes, used.strings.compact())
 
     def pruned(self) -> Self:
         """The same rows over only the strings that they use."""
@@ -332,6 +350,13 @@ class VectorColumn:
         splits = np.arange(count + 1, dtype=np.int64) * length
         flat = values.reshape(count * length, *values.shape[2:])
         return cls(flat, splits, all_true(count))
+
+    @classmethod
+    def regular_parts(cls, parts: Sequence[Array]) -> Self:
+        """The same of one or more arrays, one after another; their lengths may differ."""
+        if len({part.shape[1:] for part in parts}) == 1:
+            return cls.regular(concat_arrays(parts))
+        return cls.concat([cls.regular(part) for part in parts])
 
     @classmethod
     def of(cls, values: Array, splits: Ints) -> Self:

@@ -1,6 +1,7 @@
 """Byte strings anywhere in a heap of bytes, as two columns of numbers."""
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from itertools import pairwise
 from operator import le
 from typing import Final, Self
@@ -71,7 +72,9 @@ class Strings:
         return make_unchecked(cls, heap, splits_of(length)[:-1], length)
 
     @classmethod
+    @cache
     def empty(cls) -> Self:
+        """Always the same one: columns without strings are then known to share theirs."""
         return cls.from_list(())
 
     def __len__(self) -> int:

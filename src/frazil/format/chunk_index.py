@@ -6,6 +6,7 @@ lexicographic order. Boxes of 2^64 cells and more fall back to big-endian byte s
 
 from collections.abc import Iterator
 from math import prod
+from operator import lt
 from typing import Any, Self
 
 import numpy as np
@@ -14,7 +15,7 @@ import zstandard
 
 from frazil.dataclass import dataclass
 from frazil.errors import FormatError
-from frazil.flatbuf.ragged import PIECE
+from frazil.flatbuf.ragged import FEW, PIECE
 
 type Keys = npt.NDArray[Any]  # (n,) uint64, or (n,) S bytes
 
@@ -100,6 +101,8 @@ class SortedKeys:
 
 def is_ascending(index: npt.NDArray[np.uint32]) -> bool:
     """True if the rows ascend strictly."""
+    if len(index) <= FEW:
+        return all(map(lt, rows := index.tolist(), rows[1:]))
     box = Box.around(index)
     for row in range(0, len(index) - 1, PIECE):  # in pieces, to bound memory
         keys = box.keys(index[row : row + PIECE + 1])

@@ -290,7 +290,7 @@ def _encode_columns(
     rows = Table.build(
         CHUNK_REF,
         len(kind),
-        index=VectorColumn.concat([VectorColumn.regular(part.index) for part in parts]),
+        index=VectorColumn.regular_parts([part.index for part in parts]),
         inline=StringColumn.concat([part.inline for part in parts]),
         # Whole files, or objects: the default says so.
         offset=ScalarColumn(offset, is_placed if offset.any() else np.zeros_like(is_placed)),

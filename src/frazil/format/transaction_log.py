@@ -192,11 +192,7 @@ def decode_chunks(arrays: Table, rows: range) -> dict[NodeId, npt.NDArray[np.uin
 def _encode_chunks(updated: Mapping[NodeId, npt.NDArray[np.uint32]]) -> Table:
     nodes = sorted(updated)
     parts = [distinct(updated[node]) for node in nodes]
-    coords = (
-        VectorColumn.concat([VectorColumn.regular(part) for part in parts])
-        if parts
-        else VectorColumn.regular(np.zeros((0, 0), dtype=np.uint32))
-    )
+    coords = VectorColumn.regular_parts(parts or [np.zeros((0, 0), dtype=np.uint32)])
     rows = Table.build(CHUNK_INDICES, len(coords), coords=coords)
     splits = splits_of(np.array([len(part) for part in parts], dtype=np.int64))
     return Table.build(

@@ -6,7 +6,9 @@ failure or a lost race before that last step leaves the repository as it was, an
 files.
 """
 
+import math
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -50,7 +52,7 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.format.repo_info import RepoInfo
@@ -397,16 +399,55 @@ def store_arrays(
     planned = files.pool.map(plan, nodes)
     parts = [(each.node.id, part) for each in planned for part in each.parts]
 
-    def put(pair: tuple[NodeId, ChunkRefs]) -> tuple[ManifestRef, ManifestFile]:
-        node_id, part = pair
-        manifest = Manifest(id=ManifestId.random(), arrays={node_id: part})
-        file = files.put_manifest(manifest, outgoing)
-        return ManifestRef(id=manifest.id, extents=part.bounding_box()), file
+    def put(rows: list[int]) -> ManifestFile:
+        manifest = Manifest(id=ManifestId.random(), arrays=dict(parts[row] for row in rows))
+        return files.put_manifest(manifest, outgoing)
 
-    written = files.pool.map(put, parts, at_most=_AT_ONCE)
-    refs = iter([ref for ref, _ in written])
+    shares = _share(parts)
+    written = files.pool.map(put, shares, at_most=_AT_ONCE)
+    ids = {row: file.id for rows, file in zip(shares, written, strict=True) for row in rows}
+    refs = iter(
+        ManifestRef(id=ids[row], extents=part.bounding_box()) for row, (_, part) in enumerate(parts)
+    )
     stored = [_with_manifests(each, [next(refs) for _ in each.parts]) for each in planned]
-    return stored, [file for _, file in written]
+    return stored, written
+
+
+# Manifests of small arrays are mostly their files: a commit of many writes fewer of them. Only what
+# is inline is shared. As long as one array uses a manifest, a collection keeps all that it refers
+# to, and that must not be chunk objects that another array has replaced.
+_SHARED_FROM, _SHARED_BY = 32, 64  # such arrays in a commit, in a manifest
+_REF_BYTES = 32  # of a reference beside its chunk
+_SMALL_BYTES, _SHARED_BYTES = 1 << 13, 1 << 18  # of an array, of a manifest: chunks and indices
+
+
+def _share(parts: Sequence[tuple[NodeId, ChunkRefs]]) -> list[list[int]]:
+    """Rows of `parts` that go into one manifest; no array twice."""
+    sizes = {row: _inline_bytes(part) for row, (_, part) in enumerate(parts)}
+    count = Counter(node_id for node_id, _ in parts)
+    small = [
+        row
+        for row, (node_id, _) in enumerate(parts)
+        if count[node_id] == 1 and sizes[row] <= _SMALL_BYTES
+    ]
+    if len(small) < _SHARED_FROM:
+        return [[row] for row in range(len(parts))]
+    shares: list[list[int]] = [[row] for row in sorted(sizes.keys() - set(small))]
+    room = 0.0
+    for row in small:
+        if sizes[row] > room or len(shares[-1]) == _SHARED_BY:
+            shares.append([])
+            room = _SHARED_BYTES
+        shares[-1].append(row)
+        room -= sizes[row]
+    return shares
+
+
+def _inline_bytes(refs: ChunkRefs) -> float:
+    """What the references take in a manifest, about; infinite if not all of them are inline."""
+    if len(refs) > _SMALL_BYTES or not (refs.kind == RefKind.INLINE).all():
+        return math.inf
+    return int(refs.length.sum()) + _REF_BYTES * len(refs)
 
 
 def _with_manifests(planned: _Planned, new: list[ManifestRef]) -> Node:
