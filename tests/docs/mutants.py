@@ -482,7 +482,7 @@ MAINTENANCE = (
     Mutant(
         "garbage collection keeps what is young",
         f"{COLLECT}test_what_is_as_young_as_the_cutoff_stays",
-        "frazil.api.actions:GCRequest",
+        "frazil.maintenance.gc:GCRequest",
         collecting_all,
     ),
     Mutant(

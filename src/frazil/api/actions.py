@@ -1,7 +1,7 @@
 """Maintenance of a repository behind `Repository`: requests and results with public types.
 
-Ids are text and times are datetimes here. The module takes as long to load as the rest of the
-engine, and most programs only read and write: `frazil.api.repository` loads it at first use.
+Ids are text and times are datetimes here. Most programs only read and write, and those that do not
+need one kind of maintenance: each is loaded at its first use, as this module is.
 """
 
 import os
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.api.storage import Storage
 from frazil.api.values import CommitMethod, SpecVersion
@@ -21,41 +21,49 @@ from frazil.engine.repository import Repository
 from frazil.errors import IcechunkError, require_type
 from frazil.format.storage_config import VirtualChunkContainer
 from frazil.ids import SnapshotId
-from frazil.maintenance import stats
-from frazil.maintenance.copying.bundle import export_bundle, plan_export, plan_import
-from frazil.maintenance.copying.clone import CloneResult as CloneResult  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.copying.clone import clone, plan_clone
-from frazil.maintenance.copying.derived import derive, plan_partial
+from frazil.lazy import lazy_module
 from frazil.maintenance.executor import Progress, ThreadExecutor, quiet_files
-from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
-from frazil.maintenance.gc import GCRequest, collect_garbage, plan_gc
 from frazil.maintenance.inventory import CONCURRENT_LISTINGS, DeleteLimits, inventory_of
 from frazil.maintenance.inventory import GivenInventory as GivenInventory  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.migrate import migration
-from frazil.maintenance.migrate import upgrade as upgrading
-from frazil.maintenance.migrate.migration import MigrateResult as MigrateResult  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.pack import PackResult as PackResult  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.pack import pack as execute_pack
-from frazil.maintenance.pack import plan_pack, plan_unpack
-from frazil.maintenance.pack import unpack as execute_unpack
-from frazil.maintenance.purge import purge_message as message_purge
-from frazil.maintenance.purge import purge_path as path_purge
 from frazil.maintenance.reachable import Budget, limit_concurrency
-from frazil.maintenance.repair.repair_store import RepairResult as RepairResult  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.repair.repair_store import repair as repair_store
-from frazil.maintenance.rewrite_manifests import plan_rewrite_manifests
-from frazil.maintenance.rewrite_manifests import rewrite_manifests as execute_rewrite
-from frazil.maintenance.snapshot_list import PREFETCHED
 from frazil.maintenance.summaries import ChunkStorageStats as ChunkStorageStats  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.summaries import GCSummary
 from frazil.maintenance.summaries import PurgeSummary as PurgeSummary  # noqa: PLC0414 -- for annotations
 from frazil.maintenance.summaries import StorageStats as StorageStats  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.verify.report import VerifyReport as VerifyReport  # noqa: PLC0414 -- for annotations
-from frazil.maintenance.verify.verify_store import unopened_files
-from frazil.maintenance.verify.verify_store import verify as verify_store
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import ROOT, NodePath
-from frazil.zarrstore.array_codecs import chunk_problem
+
+if TYPE_CHECKING:
+    from frazil.maintenance import expire, gc, stats
+    from frazil.maintenance import pack as packing
+    from frazil.maintenance import rewrite_manifests as rewriting
+    from frazil.maintenance.copying import bundle, clone, derived
+    from frazil.maintenance.copying.clone import CloneResult as CloneResult  # noqa: PLC0414 -- for annotations
+    from frazil.maintenance.migrate import migration
+    from frazil.maintenance.migrate import upgrade as upgrading
+    from frazil.maintenance.migrate.migration import MigrateResult as MigrateResult  # noqa: PLC0414 -- for annotations
+    from frazil.maintenance.pack import PackResult as PackResult  # noqa: PLC0414 -- for annotations
+    from frazil.maintenance.purge import purge_message as message_purge
+    from frazil.maintenance.purge import purge_path as path_purge
+    from frazil.maintenance.repair import repair_store
+    from frazil.maintenance.repair.repair_store import RepairResult as RepairResult  # noqa: PLC0414 -- for annotations
+    from frazil.maintenance.verify import verify_store
+    from frazil.maintenance.verify.report import VerifyReport as VerifyReport  # noqa: PLC0414 -- for annotations
+    from frazil.zarrstore import array_codecs
+else:  # a collection needs no repair, and a copy no collection
+    expire, gc = lazy_module("frazil.maintenance.expire"), lazy_module("frazil.maintenance.gc")
+    packing, stats = lazy_module("frazil.maintenance.pack"), lazy_module("frazil.maintenance.stats")
+    rewriting = lazy_module("frazil.maintenance.rewrite_manifests")
+    bundle = lazy_module("frazil.maintenance.copying.bundle")
+    clone = lazy_module("frazil.maintenance.copying.clone")
+    derived = lazy_module("frazil.maintenance.copying.derived")
+    migration = lazy_module("frazil.maintenance.migrate.migration")
+    upgrading = lazy_module("frazil.maintenance.migrate.upgrade")
+    message_purge = lazy_module("frazil.maintenance.purge.purge_message")
+    path_purge = lazy_module("frazil.maintenance.purge.purge_path")
+    repair_store = lazy_module("frazil.maintenance.repair.repair_store")
+    verify_store = lazy_module("frazil.maintenance.verify.verify_store")
+    array_codecs = lazy_module("frazil.zarrstore.array_codecs")
 
 type FilePath = str | os.PathLike[str]
 
@@ -80,7 +88,7 @@ def expire_snapshots(
     for flag in (delete_expired_branches, delete_expired_tags, dry_run):
         require_type(flag, bool)
     ids = None if snapshot_ids is None else frozenset(map(SnapshotId.parse, snapshot_ids))
-    request = ExpireRequest(
+    request = expire.ExpireRequest(
         older_than_us=None if older_than is None else from_datetime(older_than),
         delete_branches=delete_expired_branches,
         delete_tags=delete_expired_tags,
@@ -89,8 +97,8 @@ def expire_snapshots(
         protected_branches=tuple(protect_branches),
         protected_tags=tuple(protect_tags),
     )
-    plan = plan_expire(repository, request)
-    return set(plan.snapshots if dry_run else expire(repository, plan).snapshots)
+    plan = expire.plan_expire(repository, request)
+    return set(plan.snapshots if dry_run else expire.expire(repository, plan).snapshots)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +146,7 @@ def garbage_collect(
     require_positive(
         max_concurrent_deletes, max_consecutive_delete_failures, max_concurrent_listings
     )
-    request = GCRequest(
+    request = gc.GCRequest(
         cutoff_us=from_datetime(older_than),
         incremental=incremental,
         safety_age_us=0 if safety_age is None else safety_age // timedelta(microseconds=1),
@@ -147,7 +155,7 @@ def garbage_collect(
     )
     executor = ThreadExecutor(memory.files(repository), progress)
     listings = max_concurrent_listings or CONCURRENT_LISTINGS
-    plan = plan_gc(
+    plan = gc.plan_gc(
         repository,
         request,
         executor,
@@ -159,7 +167,7 @@ def garbage_collect(
     limits = DeleteLimits(
         concurrent=max_concurrent_deletes, consecutive_failures=max_consecutive_delete_failures
     )
-    return collect_garbage(repository, plan, executor, limits=limits)
+    return gc.collect_garbage(repository, plan, executor, limits=limits)
 
 
 def chunk_storage_stats(repository: Repository, memory: MemoryLimits) -> ChunkStorageStats:
@@ -199,8 +207,8 @@ def rewrite_manifests(
     metadata: dict[str, Any] | None,
     method: CommitMethod,
 ) -> str:
-    plan = plan_rewrite_manifests(repository, branch, method)
-    return execute_rewrite(repository, plan, message, metadata=metadata).snapshot
+    plan = rewriting.plan_rewrite_manifests(repository, branch, method)
+    return rewriting.rewrite_manifests(repository, plan, message, metadata=metadata).snapshot
 
 
 def pack(
@@ -214,9 +222,9 @@ def pack(
     pack_bytes: int,
     dry_run: bool,
     progress: Progress | None,
-) -> PackResult:
+) -> "PackResult":
     executor = ThreadExecutor(quiet_files(repository), progress)
-    plan = plan_pack(
+    plan = packing.plan_pack(
         repository,
         branch,
         _node_paths(paths),
@@ -226,7 +234,7 @@ def pack(
     )
     if dry_run:
         return plan.result()
-    return execute_pack(repository, plan, message, executor, metadata=metadata)
+    return packing.pack(repository, plan, message, executor, metadata=metadata)
 
 
 def unpack(
@@ -238,12 +246,12 @@ def unpack(
     *,
     dry_run: bool,
     progress: Progress | None,
-) -> PackResult:
+) -> "PackResult":
     executor = ThreadExecutor(quiet_files(repository), progress)
-    plan = plan_unpack(repository, branch, _node_paths(paths), executor)
+    plan = packing.plan_unpack(repository, branch, _node_paths(paths), executor)
     if dry_run:
         return plan.result()
-    return execute_unpack(repository, plan, message, executor, metadata=metadata)
+    return packing.unpack(repository, plan, message, executor, metadata=metadata)
 
 
 def purge_path(repository: Repository, path: str, message: str, *, dry_run: bool) -> PurgeSummary:
@@ -288,11 +296,11 @@ def clone_to(
     check_contents: bool,
     dry_run: bool,
     progress: Progress | None,
-) -> CloneResult:
+) -> "CloneResult":
     nodes = [NodePath.from_key_prefix(path) for path in paths]
     executor = ThreadExecutor(quiet_files(repository), progress)
     if nodes or shallow:
-        partial = plan_partial(
+        partial = derived.plan_partial(
             repository,
             storage.store,
             executor,
@@ -301,11 +309,11 @@ def clone_to(
             container=container,
             refs=refs,
         )
-        return partial.result(dry_run=True) if dry_run else derive(partial, executor)
-    plan = plan_clone(repository, storage.store, executor, refs=refs)
+        return partial.result(dry_run=True) if dry_run else derived.derive(partial, executor)
+    plan = clone.plan_clone(repository, storage.store, executor, refs=refs)
     if dry_run:
         return plan.result(dry_run=True)
-    return clone(plan, executor, check_contents=check_contents)
+    return clone.clone(plan, executor, check_contents=check_contents)
 
 
 def export_to_bundle(
@@ -316,22 +324,22 @@ def export_to_bundle(
     since: Iterable[str],
     dry_run: bool,
     progress: Progress | None,
-) -> CloneResult:
+) -> "CloneResult":
     basis = [SnapshotId.parse(text) for text in since]
     executor = ThreadExecutor(quiet_files(repository), progress)
-    plan = plan_export(repository, executor, refs=refs, basis=basis)
+    plan = bundle.plan_export(repository, executor, refs=refs, basis=basis)
     if dry_run:
         return plan.result(dry_run=True)
-    return export_bundle(plan, path, executor, basis=basis)
+    return bundle.export_bundle(plan, path, executor, basis=basis)
 
 
 def import_bundle(
     path: FilePath, storage: Storage, *, dry_run: bool, progress: Progress | None
-) -> CloneResult:
-    plan = plan_import(path, storage.store, progress=progress)
+) -> "CloneResult":
+    plan = bundle.plan_import(path, storage.store, progress=progress)
     if dry_run:
         return plan.result(dry_run=True)
-    return clone(plan, ThreadExecutor(quiet_files(plan.repository), progress))
+    return clone.clone(plan, ThreadExecutor(quiet_files(plan.repository), progress))
 
 
 # Migration to a newer version of the format
@@ -354,7 +362,7 @@ def migrate(
     *,
     dry_run: bool,
     progress: Progress | None,
-) -> MigrateResult:
+) -> "MigrateResult":
     target = None if storage is None else storage.store
     executor = ThreadExecutor(quiet_files(repository), progress)
     plan = migration.plan_migration(repository, executor, to=int(to), target=target)
@@ -377,7 +385,8 @@ def upgrade(
     repository: Repository, *, dry_run: bool, delete_old_files: bool, prefetch: int | None
 ) -> Repository:
     """Upgrades version 1 to version 2 in place; a dry run only plans it and reopens."""
-    plan = upgrading.plan_upgrade(repository, prefetch=PREFETCHED if prefetch is None else prefetch)
+    given = {} if prefetch is None else {"prefetch": prefetch}
+    plan = upgrading.plan_upgrade(repository, **given)
     if dry_run:
         return repository.reopened()
     upgraded = upgrading.upgrade(plan)
@@ -391,10 +400,10 @@ def upgrade(
 
 def verify(
     repository: Repository, *, decode: bool, virtual: bool, progress: Progress | None
-) -> VerifyReport:
+) -> "VerifyReport":
     executor = ThreadExecutor(quiet_files(repository), progress)
-    decoder = chunk_problem if decode else None
-    return verify_store(repository.raw_store, executor, virtual=virtual, decode=decoder)
+    decoder = array_codecs.chunk_problem if decode else None
+    return verify_store.verify(repository.raw_store, executor, virtual=virtual, decode=decoder)
 
 
 def verify_storage(
@@ -404,17 +413,17 @@ def verify_storage(
     decode: bool,
     virtual: bool,
     progress: Progress | None,
-) -> VerifyReport:
+) -> "VerifyReport":
     """Verifies a repository that perhaps cannot be opened."""
     access = access_of(given, storage)
     try:
         files = quiet_files(Repository.open(storage.store, access=access))
     except IcechunkError:
-        files = unopened_files(storage.store)
+        files = verify_store.unopened_files(storage.store)
     executor = ThreadExecutor(files, progress)
-    decoder = chunk_problem if decode else None
-    return verify_store(storage.store, executor, virtual=virtual, decode=decoder)
+    decoder = array_codecs.chunk_problem if decode else None
+    return verify_store.verify(storage.store, executor, virtual=virtual, decode=decoder)
 
 
-def repair(store: ObjectStore, *, dry_run: bool, progress: Progress | None) -> RepairResult:
-    return repair_store(store, dry_run=dry_run, progress=progress)
+def repair(store: ObjectStore, *, dry_run: bool, progress: Progress | None) -> "RepairResult":
+    return repair_store.repair(store, dry_run=dry_run, progress=progress)

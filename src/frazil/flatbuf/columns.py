@@ -293,7 +293,7 @@ class StringColumn:
 
     @classmethod
     def _concat_whole(cls, parts: Sequence[Self]) -> Self:
-        """With all strings of parts that share none: no calls of numpy for each of many parts."""
+        """All strings of parts that share none, without calls of numpy for each of many parts."""
         counts = np.array([len(part.strings) for part in parts])
         shifts = np.repeat(splits_of(counts)[:-1], np.array([len(part) for part in parts]))
         codes = np.concatenate([part.codes for part in parts])

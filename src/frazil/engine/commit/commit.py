@@ -444,7 +444,7 @@ def _share(parts: Sequence[tuple[NodeId, ChunkRefs]]) -> list[list[int]]:
 
 
 def _inline_bytes(refs: ChunkRefs) -> float:
-    """What the references take in a manifest, about; infinite if not all of them are inline."""
+    """Size of the references in a manifest, about; infinite if not all of them are inline."""
     if len(refs) > _SMALL_BYTES or not (refs.kind == RefKind.INLINE).all():
         return math.inf
     return int(refs.length.sum()) + _REF_BYTES * len(refs)
