@@ -1,9 +1,13 @@
 """Public values: arguments and results of methods, with ids as text."""
 
+from dataclasses import field
 from datetime import UTC, datetime
 from enum import StrEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import numpy.typing as npt
 
 from frazil.clock import from_datetime, to_datetime
 from frazil.dataclass import dataclass
@@ -211,9 +215,9 @@ class ManifestFileInfo(Displayed):
         return cls(id=str(file.id), size_bytes=file.size_bytes, num_chunk_refs=file.num_refs)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Diff(Displayed):
-    """Paths of what is new, gone or different; `updated_chunks` has chunk indices by array."""
+    """Paths of what is new, gone or different, and indices of changed chunks by array."""
 
     new_groups: set[str]
     new_arrays: set[str]
@@ -221,8 +225,10 @@ class Diff(Displayed):
     deleted_arrays: set[str]
     updated_groups: set[str]
     updated_arrays: set[str]
-    updated_chunks: dict[str, list[list[int]]]
+    chunk_indices: dict[str, npt.NDArray[np.uint32]]
+    """(n, dimensions) by path: a few bytes for each chunk, of which there may be millions."""
     moved_nodes: list[tuple[str, str]]
+    _lists: dict[str, list[list[int]]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, found: diff.Diff) -> "Diff":
@@ -233,12 +239,37 @@ class Diff(Displayed):
             deleted_arrays=set(found.deleted_arrays.texts),
             updated_groups=set(found.updated_groups.texts),
             updated_arrays=set(found.updated_arrays.texts),
-            updated_chunks={str(path): i.tolist() for path, i in found.updated_chunks.items()},
+            chunk_indices={str(path): index for path, index in found.updated_chunks.items()},
             moved_nodes=[(str(move.from_path), str(move.to_path)) for move in found.moved],
         )
 
+    @property
+    def updated_chunks(self) -> dict[str, list[list[int]]]:
+        """The same as lists of Python's numbers, made when first asked for: some 140 bytes each."""
+        if not self._lists:
+            self._lists.update({path: each.tolist() for path, each in self.chunk_indices.items()})
+        return self._lists
+
     def is_empty(self) -> bool:
-        return self == _NO_DIFF
+        return not (any(self._node_changes()) or self.chunk_indices)
+
+    def _node_changes(self) -> tuple[object, ...]:
+        return (
+            self.new_groups, self.new_arrays, self.deleted_groups, self.deleted_arrays,
+            self.updated_groups, self.updated_arrays, self.moved_nodes,
+        )  # fmt: skip
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Diff):
+            return NotImplemented
+        mine, theirs = self.chunk_indices, other.chunk_indices
+        return (
+            self._node_changes() == other._node_changes()
+            and mine.keys() == theirs.keys()
+            and all(np.array_equal(index, theirs[path]) for path, index in mine.items())
+        )
+
+    __hash__ = None  # type: ignore[assignment]  # its fields can be changed
 
     def __repr__(self) -> str:  # the fields may have thousands of chunk indices
         return str(self)
@@ -248,7 +279,7 @@ class Diff(Displayed):
         sections = self._sections()
         sections["Chunks updated"] = [
             f"{path}: {len(chunks)} chunk{'' if len(chunks) == 1 else 's'}"
-            for path, chunks in sorted(self.updated_chunks.items())
+            for path, chunks in sorted(self.chunk_indices.items())
         ]
         return display.diff_view("frazil.Diff", sections)
 
@@ -260,7 +291,7 @@ class Diff(Displayed):
             "Array definitions updated": sorted(self.updated_arrays),
             "Groups deleted": sorted(self.deleted_groups),
             "Arrays deleted": sorted(self.deleted_arrays),
-            "Chunks updated": _format_chunks(self.updated_chunks),
+            "Chunks updated": _format_chunks(self.chunk_indices),
             "Nodes moved/renamed": [f"{start} -> {end}" for start, end in self.moved_nodes],
         }
 
@@ -274,14 +305,11 @@ class Diff(Displayed):
         )
 
 
-_NO_DIFF = Diff.of(diff.Diff())
-
-
-def _format_chunks(chunks: dict[str, list[list[int]]]) -> list[str]:
+def _format_chunks(chunks: dict[str, npt.NDArray[np.uint32]]) -> list[str]:
     lines = []
     for path, indices in sorted(chunks.items()):
         lines.append(f"{path}:")
-        lines += [f"    {index}" for index in indices[:_CHUNKS_SHOWN]]
+        lines += [f"    {index}" for index in indices[:_CHUNKS_SHOWN].tolist()]
         if len(indices) > _CHUNKS_SHOWN:
             lines.append(f"    ... {len(indices) - _CHUNKS_SHOWN} more")
     return lines

@@ -1,10 +1,12 @@
 """The public Repository: conversion of arguments and results, sync and async."""
 
 import pickle
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 import zarr
 
@@ -374,3 +376,25 @@ def test_a_status_is_set_now_unless_told_otherwise() -> None:
     status = RepoStatus(RepoAvailability.read_only, limited_availability_reason="moving")
     assert before <= status.set_at <= datetime.now(UTC)
     assert status.limited_availability_reason == "moving"
+
+
+def test_a_diff_takes_a_few_bytes_for_each_chunk_until_lists_are_wanted(
+    repository: Repository,
+) -> None:
+    count = 200_000
+    session = repository.writable_session("main")
+    zarr.create_array(session.store, name="many", shape=(count,), chunks=(1,), dtype="i1")
+    numbers = np.arange(1, count + 1, dtype=np.uint64)
+    session.store.set_virtual_refs_arr(
+        "many", (count,), ["s3://bucket/file"] * count, numbers, numbers, validate_containers=False
+    )
+    after = session.commit("references")
+    tracemalloc.start()
+    found = repository.diff(from_snapshot_id=INITIAL, to_snapshot_id=after)
+    taken, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert taken < 30 * count  # lists would be more than 100
+    assert str(found).endswith(f"    ... {count - 10} more\n")
+    assert not found.is_empty()
+    assert found.chunk_indices["/many"].tolist() == found.updated_chunks["/many"]
+    assert found == repository.diff(from_snapshot_id=INITIAL, to_snapshot_id=after)
