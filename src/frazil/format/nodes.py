@@ -72,6 +72,9 @@ class Node:
         return self.array is not None
 
 
+_AFTER_SLASH = b"0"  # the byte that follows "/"
+
+
 class Nodes:
     """All nodes of a snapshot, in ascending order of raw path. Not to be changed.
 
@@ -161,14 +164,25 @@ class Nodes:
     def below(self, path: NodePath) -> range:
         """Rows of all nodes strictly below `path`."""
         prefix = path.descendant_prefix.encode()
-        start = bisect_left(self.paths, prefix)
-        stop = bisect_left(self.paths, prefix[:-1] + b"0", lo=start)  # "0" follows "/"
-        return range(start + (start < stop and self.paths[start] == prefix), stop)
+        start, stop = self._place(prefix), self._place(prefix[:-1] + _AFTER_SLASH)
+        return range(start + (start < stop and self._raw(start) == prefix), stop)
 
     def children(self, path: NodePath) -> list[int]:
         """Rows of the nodes directly below `path`."""
         length = len(path.descendant_prefix.encode())
-        return [row for row in self.below(path) if b"/" not in self.paths[row][length:]]
+        return [row for row in self.below(path) if b"/" not in self._raw(row)[length:]]
+
+    def child_names(self, path: NodePath) -> set[str]:
+        """Names directly below `path`, also of groups that exist only as part of a path."""
+        rows, length = self.below(path), len(path.descendant_prefix.encode())
+        names, row = set[str](), rows.start
+        while row < rows.stop:
+            raw = self._raw(row)
+            name, slash, _ = raw[length:].partition(b"/")
+            names.add(name.decode())
+            # What else is below it is passed over.
+            row = self._place(raw[:length] + name + _AFTER_SLASH) if slash else row + 1
+        return names
 
     def node(self, row: int) -> Node:
         return decode_node(self.table, row) if self._listed is None else self._listed[row]

@@ -1,8 +1,10 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
-from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
+from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes, node_table
 from frazil.ids import ManifestId, NodeId
 from frazil.paths import ROOT, NodePath
 from tests.unit.format.samples import MANIFEST_ID, sample_nodes
@@ -113,3 +115,26 @@ def test_huge_shapes_are_kept() -> None:
     array = ArrayData((2**64 - 1, 0), (2**32 - 1, 0), (None, "t"))
     nodes = Nodes.from_nodes([Node(NodeId(b"1" * 8), ROOT, b"", array)])
     assert nodes.node(0).array == array
+
+
+PARTS = st.sampled_from(["a", "a-", "a.b", "a0", "b", "é", "-", "zz"])
+PATHS = st.lists(st.lists(PARTS, min_size=1, max_size=4).map("/".join), max_size=40)
+
+
+@given(texts=PATHS, under=st.lists(PARTS, max_size=2).map("/".join), reads=st.booleans())
+def test_names_and_rows_below_a_path_are_those_of_all_paths(
+    *, texts: list[str], under: str, reads: bool
+) -> None:
+    """Also where names sort between a group and what is in it, as `a-` does."""
+    paths = sorted({f"/{text}" for text in texts}, key=str.encode)
+    listed = [Node(NodeId.random(), NodePath(path), b"{}") for path in paths]
+    nodes = Nodes(node_table(listed))
+    if reads:
+        assert len(nodes.paths) == len(paths)  # the list that is used from there on
+    group = NodePath(f"/{under}")
+    prefix = group.descendant_prefix
+    below = [path[len(prefix) :] for path in paths if path.startswith(prefix) and path != prefix]
+    assert nodes.child_names(group) == {path.partition("/")[0] for path in below}
+    assert [paths[row] for row in nodes.below(group)] == [prefix + path for path in below]
+    direct = [prefix + path for path in below if "/" not in path]
+    assert [paths[row] for row in nodes.children(group)] == direct

@@ -81,6 +81,8 @@ class ChangeSet:
 
     def child_names(self, path: NodePath) -> list[str]:
         """Names directly below `path`, also of groups that exist only as part of a path."""
+        if not self.edited:
+            return sorted(self.base.child_names(path))
         prefix = path.descendant_prefix
         texts = [
             text
