@@ -13,6 +13,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.sync import sync
 
 import frazil
+from frazil.engine.files.files import Files
 from frazil.errors import FormatError
 from frazil.format import transaction_log
 from frazil.format.chunk_index import ChunkSet, distinct
@@ -102,6 +103,23 @@ def test_an_amendment_that_cannot_fit_writes_nothing(tmp_path: Path) -> None:
     with pytest.raises(FormatError, match="several commits"):
         session.amend("more")
     assert {info.key for info in store.list()} == before
+
+
+def test_commits_that_do_not_fit_into_one_are_not_squashed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = LocalStore(tmp_path, fsync=False)
+    repo = frazil.Repository.create(frazil.Storage(store))
+    session = changed(repo)
+    first = session.snapshot_id
+    tip = session.commit("chunks")
+    before = {info.key for info in store.list()}
+    monkeypatch.setattr(Files, "max_log_bytes", SMALL - 1)
+    with pytest.raises(FormatError, match="several commits"):
+        repo.squash(first, tip, branch="main", message="both")
+    assert {info.key for info in store.list()} == before
+    monkeypatch.undo()
+    repo.squash(first, tip, branch="main", message="both")
 
 
 def test_the_limit_of_the_format_is_known_without_chunks() -> None:

@@ -30,7 +30,7 @@ from frazil.engine.repository import Repository
 from frazil.errors import ConflictError, InvalidInputError, SessionStateError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.repo_info import RepoInfo
-from frazil.format.transaction_log import TransactionLog
+from frazil.format.transaction_log import TransactionLog, require_log_fits
 from frazil.format.update_log import BranchReset, UpdateKind
 from frazil.ids import SnapshotId
 
@@ -125,6 +125,9 @@ def _plan_squash(
         logs += [SnapshotId(raw) for raw in info.snapshots.pruned_logs(row)]
         logs.append(history.snapshot_id(info, row))
     new_id = SnapshotId.random()
+    log = collapse_log(unite_logs(new_id, files.fetch_logs(logs)))
+    counts = [index.shape for index in log.updated_chunks.values()]
+    require_log_fits(counts, max_bytes=files.max_log_bytes)
     return _Rewritten(
         content=records[-1].id,
         record=replace(
@@ -136,7 +139,7 @@ def _plan_squash(
                 with_notes(metadata, notes), keys_of(record.metadata for record in records)
             ),
         ),
-        log=collapse_log(unite_logs(new_id, files.fetch_logs(logs))),
+        log=log,
         pruned_logs=info.snapshots.pruned_logs(rows[0]),
     )
 
