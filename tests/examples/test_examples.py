@@ -75,7 +75,10 @@ def installing(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(made)
 
 
-@pytest.mark.parametrize("example", EXAMPLES)
+@pytest.mark.parametrize(
+    "example",
+    [*EXAMPLES[:3], *(pytest.param(name, marks=pytest.mark.long) for name in EXAMPLES[3:])],
+)
 def test_an_example_that_imports_icechunk_runs_on_frazil_alone(
     example: str, folder: Path, without_icechunk: Path, installing: str
 ) -> None:

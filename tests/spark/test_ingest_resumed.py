@@ -311,6 +311,7 @@ class HeldStore(LocalStore):
         return super().put(key, data, **when)
 
 
+@pytest.mark.long
 @pytest.mark.spark
 @pytest.mark.usefixtures("small_tasks")
 def test_a_driver_that_is_killed_in_the_middle_leaves_the_rest_to_a_rerun(

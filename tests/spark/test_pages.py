@@ -20,8 +20,14 @@ PLACES = {
 }
 
 
+LONG = {"docs/spark-streams.md", "docs/spark-pipelines.md"}
+
+
 @pytest.mark.spark
-@pytest.mark.parametrize("page", PLACES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.long] if page in LONG else []) for page in PLACES],
+)
 def test_the_blocks_run(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:

@@ -61,6 +61,7 @@ session(master="local[1]", short_lived=True)
 """
 
 
+@pytest.mark.long
 def test_the_user_hears_that_there_is_no_native_table() -> None:
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_A_JAR],
