@@ -103,3 +103,10 @@ def fails(*arguments: object, code: int = 1) -> list[str]:
     assert lines[0].startswith("error: "), answer
     assert all(line.startswith("hint: ") for line in lines[1:]), answer
     return lines
+
+
+def read_or_end(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # Linux's way to say that the other side is closed
+        return b""

@@ -16,7 +16,6 @@ COMMANDS += ["rewrite-manifests", "pack", "unpack", "purge"]
 COMMANDS += ["verify", "stats", "expire", "gc"]
 COMMANDS += ["status", "tree", "head", "cat", "read", "write", "show", "serve", "doctor", "spark"]
 COMMANDS += ["completion", "config", "metadata", "flags", "repo", "help"]
-HEAVY = ("numpy", "zarr", "pyspark", "pyarrow", "pandas", "xarray", "rich")
 
 
 def test_help_lists_every_command() -> None:
@@ -49,19 +48,6 @@ def test_the_command_is_also_a_module() -> None:
         [sys.executable, "-m", "frazil", "--version"], capture_output=True, text=True, check=True
     )
     assert done.stdout == f"frazil {version('frazil')}\n"
-
-
-def test_showing_help_loads_nothing_heavy() -> None:
-    """What makes it fast, and unlike a time it does not depend on the machine."""
-    script = (
-        "import sys\n"
-        "from frazil.cli import main\n"
-        f"print([name for name in {HEAVY!r} if name in sys.modules])"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "[]"
 
 
 def test_help_is_quick() -> None:

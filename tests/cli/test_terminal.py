@@ -4,11 +4,9 @@ import io
 import os
 import pty
 import re
-import select
 import shutil
 import subprocess
 import sys
-import time
 from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 from unittest import mock
@@ -17,8 +15,7 @@ import pytest
 
 from frazil.cli.main import main
 from tests.cli.conftest import Example
-from tests.cli.days import write_day
-from tests.cli.running import COMMAND, succeeds
+from tests.cli.running import COMMAND, read_or_end, succeeds
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 # One call of each command that reads, on copies of one repository.
@@ -67,13 +64,6 @@ def on_a_terminal(*arguments: object, **environment: str) -> str:
     finally:
         os.close(ours)
     return shown.decode()
-
-
-def read_or_end(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # Linux's way to say that the other side is closed
-        return b""
 
 
 @pytest.mark.parametrize("line", LINES)
@@ -134,24 +124,3 @@ def test_what_is_longer_than_the_screen_goes_to_the_pager(example: Example, tmp_
     assert "t2m" in long
     assert "PAGED" not in on_a_terminal("tree", example.path, PAGER=str(pager), LINES="50")
     assert "t2m" in on_a_terminal("tree", example.path, PAGER="/nowhere/less", LINES="3")
-
-
-def test_something_moves_before_anything_is_loaded(tmp_path: Path) -> None:
-    """The first output of an ingest comes long before its end, and is gone at the end."""
-    repo = tmp_path / "repo"
-    succeeds("init", repo)
-    file = write_day(tmp_path, 0)
-    ours, theirs = pty.openpty()
-    started = time.monotonic()
-    with subprocess.Popen([COMMAND, "ingest", file, repo], stdout=theirs, stderr=theirs) as running:
-        os.close(theirs)
-        assert select.select([ours], [], [], 60)[0]
-        first_at, shown = time.monotonic() - started, read_or_end(ours)
-        assert shown.startswith(b"Looking at the sources ...")
-        while part := read_or_end(ours):
-            shown += part
-    ended_at = time.monotonic() - started
-    os.close(ours)
-    assert running.returncode == 0
-    assert first_at < ended_at / 2  # 0.2 s of 2 s here: most of it is imports
-    assert b"committed" in shown.rpartition(b"\x1b[K")[2]

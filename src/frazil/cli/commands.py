@@ -3,11 +3,12 @@
 A command is loaded when it runs or shows its help: a list of them needs names and words only.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, override
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from frazil.cli.storage_flags import with_storage_options
@@ -223,6 +224,65 @@ PLAIN: dict[str, Any] = {
 }
 
 
+# Typer converts values with pydantic, whose import takes as long as that of numpy. Text is text
+# without it, and so are values that are as they should be; the rest is typer's, with its messages.
+
+
+class _PlainValues:
+    """Stands for what typer converts the values of one parameter with, until it is needed."""
+
+    def __init__(self, of_typer: Callable[[], Any], annotation: Any, info: Any) -> None:
+        self._of_typer = of_typer
+        self._annotation = annotation if info.parser is None else None
+        self._least, self._most = info.min, info.max
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if self._annotation is str and isinstance(value, str):
+            return value
+        if self._annotation == list[str] and isinstance(value, list | tuple):
+            return list(value)
+        if self._annotation is int and self._is_in_range(value):
+            return int(value)
+        return self._of_typer().coerce(value, param=param, ctx=ctx)
+
+    def _is_in_range(self, value: Any) -> bool:
+        if not (isinstance(value, str) and value.isascii() and value.isdecimal()):
+            return False
+        return (self._least is None or int(value) >= self._least) and (
+            self._most is None or int(value) <= self._most
+        )
+
+
+def _take_plain_values(params: list[Any]) -> list[Any]:
+    """Parameters that convert plain values themselves, unless typer does it without pydantic."""
+    for param in params:
+        described = getattr(param, "type_descriptor", None)
+        if described is not None and "get_runtime_param" not in vars(param):
+            plain = _PlainValues(
+                param.get_runtime_param, described.annotation, described.parameter_info
+            )
+            param.get_runtime_param = partial(_same, plain)
+    return params
+
+
+def _same[T](value: T) -> T:
+    return value
+
+
+class PlainCommand(TyperCommand):
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _take_plain_values(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _take_plain_values(super().get_params(ctx))
+
+
 def load(name: str) -> Any:
     """A command as typer's click has it, with examples and the options of storage."""
     listed = COMMANDS[name]
@@ -232,16 +292,17 @@ def load(name: str) -> Any:
     if name not in WITHOUT_PLACE:
         found = with_storage_options(found, target=name in WITH_TARGET)
     alone = typer.Typer(**PLAIN)
-    alone.command(name, short_help=listed.summary, epilog=epilog(name))(found)
+    alone.command(name, cls=PlainCommand, short_help=listed.summary, epilog=epilog(name))(found)
     return get_command(alone)
 
 
 def _load_group(name: str, group: typer.Typer) -> Any:
-    whole = typer.Typer(help=group.info.help, no_args_is_help=True, **PLAIN)
+    whole = typer.Typer(cls=PlainGroup, help=group.info.help, no_args_is_help=True, **PLAIN)
     for each in group.registered_commands:
         if each.callback is not None and each.name is not None:
             made = each.callback if name in WITHOUT_PLACE else with_storage_options(each.callback)
-            whole.command(each.name, epilog=epilog(f"{name} {each.name}"))(made)
+            shown = epilog(f"{name} {each.name}")
+            whole.command(each.name, cls=PlainCommand, epilog=shown)(made)
     group_command = get_command(whole)
     group_command.name = name
     return group_command
@@ -267,7 +328,7 @@ class Commands(Mapping[str, Any]):
         return len(COMMANDS)
 
 
-class LoadingGroup(TyperGroup):
+class LoadingGroup(PlainGroup):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.commands: Any = Commands()
