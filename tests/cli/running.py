@@ -17,10 +17,26 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from frazil.cli.main import main
+from typer.main import get_command
+
+from frazil.cli.main import app, main
 
 COMMAND = Path(sys.executable).with_name("frazil")
 PATIENCE_S = 300  # with a JVM, on a busy machine
+
+
+def walk() -> Iterator[tuple[str, Any]]:
+    """Commands by their full names, `branch list` and so on."""
+    root: Any = get_command(app)
+    for name, command in root.commands.items():
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield name, command
+        else:
+            yield from ((f"{name} {each}", inner[each]) for each in inner)
+
+
+EVERY = dict(walk())
 
 
 @dataclass(frozen=True, slots=True)

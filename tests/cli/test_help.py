@@ -7,7 +7,7 @@ from resource import RUSAGE_CHILDREN, getrusage
 import pytest
 
 from frazil.cli.commands import GROUPS
-from tests.cli.running import COMMAND, fails, frazil, succeeds
+from tests.cli.running import COMMAND, EVERY, fails, frazil, succeeds
 
 COMMANDS = ["init", "ingest", "import-kerchunk", "sql", "log", "ls", "diff", "ops", "dump"]
 COMMANDS += ["rechunk", "reduce", "map-blocks", "export", "clone", "import", "migrate"]
@@ -79,3 +79,26 @@ def test_debug_shows_the_trace_wherever_it_stands(tmp_path: object) -> None:
         assert answer.code == 1
         assert "Traceback" in answer.err
         assert "RepositoryNotFoundError" in answer.err
+
+
+# A type of Python, or an opening that HOUSE.md rules out: the reader of help is no programmer.
+NOT_NATURAL = re.compile(
+    r"<\w+(\[\w+\]| range)?>|\blist\["
+    r"|^ .*?  +(Of|Whose|What|Whoever|Whether|Beyond) ",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_help_has_natural_words(name: str) -> None:
+    shown = succeeds(*name.split(), "--help").out
+    assert [found[0] for found in NOT_NATURAL.finditer(shown)] == []
+
+
+def test_unnatural_words_are_found() -> None:
+    for line in (
+        "  --ref <list[str]>  Only",
+        "  --port <int range>  x",
+        "  -m TEXT  Of the commit.",
+    ):
+        assert NOT_NATURAL.search(line)

@@ -5,6 +5,7 @@ A command is loaded when it runs or shows its help: a list of them needs names a
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any, override
 
 import typer
@@ -255,8 +256,11 @@ class _PlainValues:
         )
 
 
-def _take_plain_values(params: list[Any]) -> list[Any]:
-    """Parameters that convert plain values themselves, unless typer does it without pydantic."""
+def _prepare(params: list[Any]) -> list[Any]:
+    """Parameters with natural words in help, which convert plain values themselves.
+
+    Those of a typer without pydantic stay as they are.
+    """
     for param in params:
         described = getattr(param, "type_descriptor", None)
         if described is not None and "get_runtime_param" not in vars(param):
@@ -264,7 +268,39 @@ def _take_plain_values(params: list[Any]) -> list[Any]:
                 param.get_runtime_param, described.annotation, described.parameter_info
             )
             param.get_runtime_param = partial(_same, plain)
+            if param.param_type_name == "argument":
+                param.metavar = param.metavar or str(param.name).upper()
+                param.display_type_rich = _no_word
+            else:
+                param.display_type = partial(_word, param, param.display_type)
     return params
+
+
+# What stands for the value of an option in help, by the option's name; others have their type's.
+_WORDS = {
+    "branch": "BRANCH",
+    "concat_dim": "NAME",
+    "group": "PATH",
+    "host": "ADDRESS",
+    "idempotency_key": "KEY",
+    "paths": "PATH",
+    "refs": "REF",
+    "root": "PATH",
+    "tag": "TAG",
+    "variables": "NAME",
+}
+_WORDS_OF_TYPES = {int: "N", float: "X", Path: "FILE"}
+
+
+def _word(param: Any, of_typer: Callable[[Any], str], ctx: Any) -> str:
+    described = param.type_descriptor
+    if described.is_choice:
+        return of_typer(ctx).strip("<>").removeprefix("list[").removesuffix("]")
+    return _WORDS.get(param.name, _WORDS_OF_TYPES.get(described.annotation, "TEXT"))
+
+
+def _no_word(ctx: Any) -> str:  # noqa: ARG001 -- as typer calls it
+    return ""
 
 
 def _same[T](value: T) -> T:
@@ -274,13 +310,13 @@ def _same[T](value: T) -> T:
 class PlainCommand(TyperCommand):
     @override
     def get_params(self, ctx: Any) -> list[Any]:
-        return _take_plain_values(super().get_params(ctx))
+        return _prepare(super().get_params(ctx))
 
 
 class PlainGroup(TyperGroup):
     @override
     def get_params(self, ctx: Any) -> list[Any]:
-        return _take_plain_values(super().get_params(ctx))
+        return _prepare(super().get_params(ctx))
 
 
 def load(name: str) -> Any:

@@ -178,7 +178,8 @@ def squash(
     repo: Repo,
     first: Annotated[str, typer.Argument(metavar="FIRST", help="The oldest commit of the range.")],
     last: Annotated[
-        str | None, typer.Argument(metavar="LAST", help="The newest.  [default: the tip]")
+        str | None,
+        typer.Argument(metavar="LAST", help="The newest commit of the range.  [default: the tip]"),
     ] = None,
     *,
     message: Annotated[str, typer.Option("-m", "--message", help="Message of the new commit.")],

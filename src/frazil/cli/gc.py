@@ -18,27 +18,32 @@ def gc(
     safety_age: Annotated[
         str,
         typer.Option(
-            metavar="AGE", help="Refuse anything younger: a session may still need it. 0: never."
+            metavar="AGE",
+            help="Refuse to delete newer files, which a session may still need; 0 for no limit.",
         ),
     ] = "1d",
     incremental: Annotated[
         bool,
-        typer.Option("--incremental", help="Only what expired snapshots had; lists no chunks."),
+        typer.Option(
+            "--incremental", help="Delete only files of expired snapshots, without listing chunks."
+        ),
     ] = False,
     inventory: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="A listing (CSV, Parquet) to use instead of listing."),
     ] = None,
     inventory_prefix: Annotated[
-        str, typer.Option(metavar="PREFIX", help="Where the repository is in that listing.")
+        str, typer.Option(metavar="PREFIX", help="Prefix of the repository in that listing.")
     ] = "",
     backups: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Also copies of the entry point older than this."),
+        typer.Option(metavar="AGE", help="Also delete backups of the repo file older than this."),
     ] = None,
     leftovers: Annotated[
         bool,
-        typer.Option("--leftovers", help="Also branches and temporary files of killed jobs."),
+        typer.Option(
+            "--leftovers", help="Also delete branches and temporary files of killed jobs."
+        ),
     ] = False,
     spark: OnSpark = False,
     dry_run: DryRun = False,
@@ -115,7 +120,7 @@ def expire(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take old snapshots out of history. Their files go with the next `frazil gc`.
+    """Remove old snapshots from history. The next `frazil gc` deletes their files.
 
     The first snapshot and the tip of main always stay.
     """

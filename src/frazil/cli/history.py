@@ -109,7 +109,12 @@ def diff(
         ),
     ],
     newer: Annotated[
-        str, typer.Argument(metavar="TO", help="The same.", autocompletion=complete("refs"))
+        str,
+        typer.Argument(
+            metavar="TO",
+            help="A branch, a tag, a snapshot id, or main~1.",
+            autocompletion=complete("refs"),
+        ),
     ] = "main",
     *,
     values: Annotated[
@@ -186,7 +191,7 @@ def status(
     *,
     wanted: Annotated[
         Availability | None,
-        typer.Option("--set", help="Whether anyone can change it from now on."),
+        typer.Option("--set", help="Allow or forbid changes from now on."),
     ] = None,
     reason: Annotated[
         str | None, typer.Option(help="Shown to those who try to change it; with --set.")

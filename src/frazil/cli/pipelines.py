@@ -27,7 +27,7 @@ def map_blocks(
         ),
     ],
     inputs: Annotated[
-        list[str], typer.Argument(metavar="ARRAY...", help="Arrays to pass to the function.")
+        list[str], typer.Argument(metavar="ARRAY", help="Arrays to pass to the function.")
     ],
     *,
     outputs: Annotated[
@@ -41,10 +41,13 @@ def map_blocks(
         typer.Option(metavar="NAME=LENGTH,...", help="Lengths; -1 for the whole dimension."),
     ] = None,
     halo: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="Neighbours on both sides.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LENGTH,...", help="Overlap with neighbouring blocks, on both sides."
+        ),
     ] = None,
     boundary: Annotated[
-        str, typer.Option(help="Beyond the ends: clip, nearest, reflect, wrap or a number.")
+        str, typer.Option(help="Values beyond the ends: clip, nearest, reflect, wrap or a number.")
     ] = "clip",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace existing arrays.")
@@ -212,7 +215,7 @@ def rechunk(
 def reduce(
     repo: Repo,
     variables: Annotated[
-        list[str], typer.Argument(metavar="VARIABLE...", help="Variables with the same dimensions.")
+        list[str], typer.Argument(metavar="VARIABLE", help="Variables with the same dimensions.")
     ],
     *,
     over: Annotated[
@@ -225,7 +228,7 @@ def reduce(
         typer.Option(metavar="NAME", help="A coordinate, or a part of a time: time.month."),
     ] = None,
     skipna: Annotated[
-        bool, typer.Option("--skipna/--no-skipna", help="Whether missing values are left out.")
+        bool, typer.Option("--skipna/--no-skipna", help="Leave out missing values, or not.")
     ] = True,
     group: Annotated[str, typer.Option(help="The group of the variables.")] = "/",
     into: Annotated[

@@ -45,7 +45,7 @@ def create_branch(
     where: Start = None,
     *,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="COMMIT", help="The same, as an option.")
+        str | None, typer.Option("--from", metavar="COMMIT", help="COMMIT, as an option.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -105,7 +105,7 @@ def create_tag(
     where: Start = None,
     *,
     target: Annotated[
-        str | None, typer.Option("--at", metavar="COMMIT", help="The same, as an option.")
+        str | None, typer.Option("--at", metavar="COMMIT", help="COMMIT, as an option.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -150,7 +150,7 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a branch at another snapshot; commits no longer reachable are collected later."""
+    """Move a branch to another snapshot; `frazil gc` deletes commits that nothing reaches."""
     from frazil.cli.output import print_json, require_consent
     from frazil.cli.repositories import open_repository, resolve
 

@@ -164,13 +164,16 @@ def write(
     ] = None,
     chunks: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=LENGTH,...", help="Of a new array; others are one chunk long."),
+        typer.Option(
+            metavar="NAME=LENGTH,...",
+            help="Chunk lengths of a new array; other dimensions have one chunk.",
+        ),
     ] = None,
     append: Annotated[
         str | None, typer.Option(metavar="NAME", help="Extend the array along this dimension.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an array that is there.")
+        bool, typer.Option("--overwrite", help="Replace an existing array.")
     ] = False,
     branch: OnBranch = "main",
     message: Message = None,
