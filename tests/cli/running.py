@@ -1,6 +1,6 @@
 """The `frazil` command: in this process, which is quick, or installed, as a user runs it.
 
-That both answer the same is tested in test_installed.py, for every command.
+That both answer the same is tested in test_transcripts.py, for every command.
 """
 
 import io

@@ -1,51 +1,15 @@
 """On a terminal, output is dressed up, and says the same; without one, it is plain."""
 
-import io
 import os
 import pty
 import re
-import shutil
 import subprocess
-import sys
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from unittest import mock
 
-import pytest
-
-from frazil.cli.main import main
 from tests.cli.conftest import Example
-from tests.cli.running import COMMAND, read_or_end, succeeds
+from tests.cli.running import COMMAND, read_or_end
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-# One call of each command that reads, on copies of one repository.
-LINES = (
-    "log repo",
-    "log repo --graph",
-    "show repo",
-    "diff repo v1 main",
-    "ls repo",
-    "tree repo",
-    "head repo model/t2m",
-    "cat repo model/t2m --isel time=0:2",
-    "status repo",
-    "branch list repo",
-    "tag list repo",
-    "ops repo",
-    "config show repo",
-    "flags list repo",
-    "metadata show repo",
-    "stats repo",
-    "verify repo",
-    "gc repo --dry-run",
-    "expire repo --older-than 2000-01-01 --dry-run",
-    "merge repo old --dry-run",
-    "reset repo v1 --dry-run",
-    "clone repo copy --dry-run",
-    "migrate repo",
-    "repo list",
-    "help storage",
-)
 
 
 def on_a_terminal(*arguments: object, **environment: str) -> str:
@@ -64,44 +28,6 @@ def on_a_terminal(*arguments: object, **environment: str) -> str:
     finally:
         os.close(ours)
     return shown.decode()
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_a_terminal_shows_the_same_words(
-    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
-) -> None:
-    shutil.copytree(example.path, tmp_path / "repo")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("PAGER", "cat")
-    plain = succeeds(*line.split()).out
-    assert "\x1b" not in plain
-    shown = ESCAPES.sub("", as_on_a_terminal(*line.split()))
-    assert timeless(shown).split() == timeless(plain).split()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def as_on_a_terminal(*arguments: str) -> str:
-    """Standard output of the command in this process, which takes it for a terminal."""
-    out = Terminal()
-    with (
-        mock.patch.object(sys, "argv", [str(COMMAND), *arguments]),
-        redirect_stdout(out),
-        redirect_stderr(Terminal()),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    assert not ended.value.code
-    return out.getvalue()
-
-
-def timeless(text: str) -> str:
-    return re.sub(r"\d\d:\d\d:\d\d|\d+\.\d+ s", "TIME", text)
 
 
 def test_tables_and_pictures_have_colours_unless_told_otherwise(example: Example) -> None:

@@ -151,7 +151,7 @@ def expire(
         plan = engine.plan_expire(repository, request)  # of now: consent takes its time
         expired = engine.expire(repository, plan).snapshots
     if as_json:
-        print_json({"dry_run": dry_run, "expired": expired})
+        print_json({"dry_run": dry_run, "expired_snapshot_ids": expired})
     else:
         print_expired(before, expired, dry_run=dry_run)
 
@@ -164,18 +164,16 @@ def stats(repo: Repo, *, as_json: AsJson = False) -> None:
 
     What one has alone is what could be freed if it were deleted.
     """
-    from dataclasses import asdict
-
     from frazil.cli.on_spark import executor_for
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_source
-    from frazil.cli.views.maintenance_view import print_stats
+    from frazil.cli.views.maintenance_view import print_stats, stats_as_json
     from frazil.maintenance.stats import plan_stats, storage_stats
 
     repository = open_source(repo)
     with executor_for(repository, "stats", on_spark=False) as executor:
         found = storage_stats(repository, plan_stats(repository, executor), executor)
     if as_json:
-        print_json(asdict(found))
+        print_json(stats_as_json(found))
     else:
         print_stats(found)

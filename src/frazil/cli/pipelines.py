@@ -62,7 +62,7 @@ def map_blocks(
     lengths = parse_lengths(blocks or [], "--blocks")
     neighbours = parse_lengths(halo or [], "--halo")
 
-    from frazil.cli.output import print_json, silence_logs
+    from frazil.cli.output import print_json, result_as_json, silence_logs
     from frazil.cli.repositories import open_source
     from frazil.spark.pipelines.map_blocks import map_blocks as run_map
     from frazil.spark.spark_session import session
@@ -76,7 +76,7 @@ def map_blocks(
         overwrite=overwrite, branch=branch, message=message, idempotency_key=idempotency_key,
     )  # fmt: skip
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
+        print_json(result_as_json(result))
     elif not result.committed:
         print(f"nothing to do: {result.snapshot_id} has that key")
     else:
@@ -167,7 +167,7 @@ def rechunk(
     if unsharded and per_shard:
         raise typer.BadParameter("give one of --shards and --unsharded")
 
-    from frazil.cli.output import print_json, silence_logs
+    from frazil.cli.output import print_json, result_as_json, silence_logs
     from frazil.cli.repositories import open_source
     from frazil.cli.views.maintenance_view import plan_as_json, print_plan
     from frazil.spark.pipelines.rechunk import explain_rechunk
@@ -198,7 +198,7 @@ def rechunk(
         idempotency_key=idempotency_key,
     )
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
+        print_json(result_as_json(result))
     elif not result.committed:
         print(f"nothing to do: {result.snapshot_id} is as wanted")
     else:
@@ -242,7 +242,7 @@ def reduce(
     as_json: AsJson = False,
 ) -> None:
     """Reduce variables over some of their dimensions, as one commit or as rows."""
-    from frazil.cli.output import OutputFormat, print_json, silence_logs
+    from frazil.cli.output import OutputFormat, print_json, result_as_json, silence_logs
     from frazil.cli.repositories import open_source
     from frazil.cli.views.query_view import print_rows
     from frazil.spark.pipelines.reduce import explain_reduce
@@ -257,7 +257,7 @@ def reduce(
     )  # fmt: skip
     if dry_run:
         shape = dict(zip(plan.dims, plan.shape, strict=True))
-        told = {"dry_run": True, "shape": shape, "bytes": plan.size_bytes, "tasks": plan.tasks}
+        told = {"dry_run": True, "shape": shape, "size_bytes": plan.size_bytes, "tasks": plan.tasks}
         if as_json:
             print_json(told)
         else:
@@ -281,7 +281,7 @@ def reduce(
         group=group, branch=branch, into=into, message=message, idempotency_key=idempotency_key,
     )  # fmt: skip
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
+        print_json(result_as_json(result))
     elif not result.committed:
         print(f"nothing to do: {result.snapshot_id} has that key")
     else:

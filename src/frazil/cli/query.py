@@ -14,7 +14,7 @@ def sql(
         str | None,
         typer.Argument(
             metavar="QUERY",
-            help=f"A query in Spark SQL. The repository is the table `{TABLE}` or its folder's name;"
+            help=f"A query in Spark SQL. The repository is table `{TABLE}` or its folder's name;"
             f" {TABLE}.`a/b` is a group in it, and so is a_b. Without QUERY: read from a prompt, or"
             " from standard input.",
         ),

@@ -50,11 +50,11 @@ def rewrite_manifests(
         "arrays": len(plan.arrays),
         "manifests_before": plan.manifests,
         "references": plan.references,
-        "bytes_before": plan.bytes,
+        "size_bytes_before": plan.bytes,
     }
     if dry_run:
         if as_json:
-            print_json({"dry_run": True, "snapshot": None, **before})
+            print_json({"dry_run": True, "snapshot_id": None, **before})
         else:
             arrays = count_of(len(plan.arrays), "array")
             print(f"{count_of(plan.manifests, 'manifest')} of {arrays} would be rewritten")
@@ -62,8 +62,8 @@ def rewrite_manifests(
     with executor_for(repository, "rewrite-manifests", on_spark=spark) as executor:
         done = engine.rewrite_manifests(repository, plan, message, executor)
     if as_json:
-        after = {"manifests": done.manifests, "bytes": done.bytes}
-        print_json({"dry_run": False, "snapshot": done.snapshot, **before, **after})
+        after = {"manifests": done.manifests, "size_bytes": done.bytes}
+        print_json({"dry_run": False, "snapshot_id": done.snapshot, **before, **after})
         return
     print(f"branch {branch} is now at new snapshot {done.snapshot}")
     print(

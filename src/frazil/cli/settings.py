@@ -167,7 +167,7 @@ def init(
     made = Repository.create(store_at(repo), generation=generations[spec_version])
     if as_json:
         tip = str(made.lookup_branch("main"))
-        print_json({"location": repo, "generation": str(made.generation), "snapshot": tip})
+        print_json({"location": repo, "generation": str(made.generation), "snapshot_id": tip})
     else:
         print(f"created an empty repository in {repo}")
 
