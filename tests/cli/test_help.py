@@ -81,7 +81,7 @@ def test_debug_shows_the_trace_wherever_it_stands(tmp_path: object) -> None:
         assert "RepositoryNotFoundError" in answer.err
 
 
-# A type of Python, or an opening that HOUSE.md rules out: the reader of help is no programmer.
+# A type of Python, or an opening of the old help texts: the reader of help is no programmer.
 NOT_NATURAL = re.compile(
     r"<\w+(\[\w+\]| range)?>|\blist\["
     r"|^ .*?  +(Of|Whose|What|Whoever|Whether|Beyond) ",
