@@ -102,7 +102,7 @@ def test_conflicts_are_listed_and_nothing_changes(parted: Example) -> None:
     listed = frazil("merge", parted.path, "old", "--json", "--dry-run")
     assert listed.code == 4
     assert listed.json["conflicts"] == [
-        {"type": "ChunkDoubleUpdate", "path": "/model/t2m", "chunk_indexes": [[0, 0]]}
+        {"conflict_type": "ChunkDoubleUpdate", "path": "/model/t2m", "chunk_indexes": [[0, 0]]}
     ]
     assert (listed.json["solved"], listed.json["snapshot_id"]) == (False, None)
     assert tip(parted.path) == before

@@ -154,10 +154,18 @@ def make_world(folder: Path) -> World:
         zarr.open_array(store, path="t2m").append(values[24:], axis=0)
     with repo.transaction("fix", message="where it was") as store:
         zarr.create_array(store, name="place", data=np.arange(4), dimension_names=["place"])
+    shutil.copytree(folder / "weather", folder / "damaged")
+    next((folder / "damaged" / "chunks").iterdir()).unlink()
+    shutil.copytree(folder / "weather", folder / "clash")
+    clash = frazil_api.Repository.open(frazil_api.local_filesystem_storage(str(folder / "clash")))
+    for branch in ("main", "fix"):
+        with clash.transaction(branch, message="a value") as store:
+            zarr.open_array(store, path="t2m")[0, 0] = len(branch)
     with chdir(folder):
         for line in ("init old --spec-version 1", "export weather weather.bundle"):
             assert frazil(*line.split()).code == 0
     write_day(folder, 0)
+    (folder / "bad.nc").write_bytes(b"rubbish")
     (folder / "values.csv").write_text("1\n2\n3\n")
     (folder / "steps.py").write_text("def twice(values):\n    return 2 * values\n")
     (folder / "values.bin").write_bytes(np.arange(4.0).tobytes())

@@ -256,12 +256,19 @@ def reduce(
         branch=branch, into=into,
     )  # fmt: skip
     if dry_run:
-        shape = dict(zip(plan.dims, plan.shape, strict=True))
-        told = {"dry_run": True, "shape": shape, "size_bytes": plan.size_bytes, "tasks": plan.tasks}
         if as_json:
-            print_json(told)
+            print_json(
+                {
+                    "dry_run": True,
+                    "shape": plan.shape,
+                    "dimension_names": plan.dims,
+                    "size_bytes": plan.size_bytes,
+                    "tasks": plan.tasks,
+                }
+            )
         else:
-            lengths = " x ".join(f"{name} {length}" for name, length in shape.items())
+            named = zip(plan.dims, plan.shape, strict=True)
+            lengths = " x ".join(f"{name} {length}" for name, length in named)
             print(f"{plan.how} of {format_size(plan.size_bytes)}: {lengths or 'one value'}")
         return
     silence_logs()

@@ -223,7 +223,7 @@ def _as_json(done: Edited, *, dry_run: bool) -> dict[str, object]:
         "solved": done.solved,
         "conflicts": [
             {
-                "type": each.conflict_type.name,
+                "conflict_type": each.conflict_type.name,
                 "path": each.path,
                 "chunk_indexes": each.conflicted_chunks,
             }

@@ -111,7 +111,11 @@ def print_ingest(
 ) -> None:
     """`prefixes` are those of the containers that were added."""
     if as_json:
-        print_json({**result_as_json(result), "containers_added": list(prefixes)})
+        skipped = [
+            {"file": one.path, "kind": one.kind, "reason": one.reason} for one in result.skipped
+        ]
+        added = {"skipped": skipped, "containers_added": list(prefixes)}
+        print_json(result_as_json(result) | added)
         return
     for one in result.skipped:
         print(f"skipped {one.reason}")

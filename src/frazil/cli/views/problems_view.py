@@ -107,7 +107,7 @@ def _problem_as_json(each: Problem) -> dict[str, Any]:
         "kind": each.kind,
         "file": each.place.file,
         "path": each.place.node,
-        "chunk": None if chunk is None else list(chunk),
+        "chunk_index": None if chunk is None else list(chunk),
         "text": each.text,
         "count": each.count,
         "repairable": each.repairable,
