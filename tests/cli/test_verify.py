@@ -41,7 +41,7 @@ def test_a_missing_chunk_is_an_error_with_its_place(repo: Path) -> None:
     (problem,) = answer.json["problems"]
     assert (problem["severity"], problem["kind"]) == ("error", "chunk-missing")
     assert problem["path"] == "/a"
-    assert len(problem["chunk"]) == 1
+    assert len(problem["chunk_index"]) == 1
     assert problem["file"].startswith("manifests/")
 
 
