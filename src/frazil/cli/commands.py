@@ -3,6 +3,7 @@
 A command is loaded when it runs or shows its help: a list of them needs names and words only.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -229,6 +230,9 @@ PLAIN: dict[str, Any] = {
 # without it, and so are values that are as they should be; the rest is typer's, with its messages.
 
 
+_NUMBER = re.compile("[0-9]{1,18}")
+
+
 class _PlainValues:
     """Stands for what typer converts the values of one parameter with, until it is needed."""
 
@@ -240,7 +244,7 @@ class _PlainValues:
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         if value is None:
             return () if param.multiple or param.nargs == -1 else None
-        if self._annotation is str and isinstance(value, str):
+        if type(value) is self._annotation:  # text, or a default: all that is typed is text
             return value
         if self._annotation == list[str] and isinstance(value, list | tuple):
             return list(value)
@@ -249,7 +253,7 @@ class _PlainValues:
         return self._of_typer().coerce(value, param=param, ctx=ctx)
 
     def _is_in_range(self, value: Any) -> bool:
-        if not (isinstance(value, str) and value.isascii() and value.isdecimal()):
+        if not (isinstance(value, str) and _NUMBER.fullmatch(value)):
             return False
         return (self._least is None or int(value) >= self._least) and (
             self._most is None or int(value) <= self._most
