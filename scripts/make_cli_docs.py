@@ -49,11 +49,78 @@ Credentials come from the environment, as with the stores' own tools ([object-st
 
 Ctrl-C exits with code 130. An interrupted ingest commits nothing; running the same command again reuses the chunks that were written. With `--json`, errors are JSON, too: `{{"error": {{"kind": ..., "message": ..., "hint": ...}}, "exit_code": 1}}` on standard error.
 
+## JSON
+`--json` prints one JSON value, with these names in all commands. Times are ISO 8601 in UTC, sizes are in bytes; a count has the name of what is counted. Some commands add names of their own.
+
+| name | |
+|---|---|
+{words}
+
 ## Exit codes
 | code | |
 |---|---|
 {codes}
 """  # noqa: E501 -- lines of a page
+
+JSON_WORDS = {
+    "snapshot_id": "the snapshot that is described, or that the command made; null if it made none",
+    "parent_id": "its parent; null for the first snapshot",
+    "previous_snapshot_id": "the snapshot that a branch or tag pointed to before",
+    "removed_snapshot_ids": "snapshots that a branch no longer contains",
+    "message": "message of a commit",
+    "metadata": "metadata of a commit; in `diff`, changes of groups' and arrays' metadata",
+    "written_at": "when a snapshot was written",
+    "branch": "name of a branch",
+    "branches": "names of branches",
+    "tag": "name of a tag",
+    "tags": "names of tags",
+    "path": "path of a group or array",
+    "shape": "shape of an array, or of the part that was read",
+    "chunk_shape": "shape of its chunks",
+    "dimension_names": "names of its dimensions",
+    "data_type": "its data type",
+    "attributes": "attributes of a group or array",
+    "coords": "coordinates of the values, by dimension",
+    "values": "values of an array; in `diff`, how they differ, by path",
+    "stored_chunks": "number of chunks that are `native`, `inline`, `virtual`",
+    "native": "chunks in objects of their own",
+    "inline": "chunks in manifests",
+    "virtual": "chunks in files outside of the repository",
+    "size_bytes": "size of what is described, written or copied",
+    "seconds": "how long it took",
+    "snapshots": "number of snapshots",
+    "manifests": "number of manifests",
+    "references": "number of chunk references",
+    "chunks": "number of chunks",
+    "objects": "number of objects",
+    "files": "number of files",
+    "arrays": "number of arrays, or a list of them",
+    "copied": "number of objects that were copied",
+    "dry_run": "true if nothing was changed",
+    "committed": "false if there was nothing to commit",
+    "exists": "true if the target existed before",
+    "updated": "true if the target has changed",
+    "changes": "what a commit changed, as `diff` prints it",
+    "new_groups": "paths of new groups",
+    "new_arrays": "paths of new arrays",
+    "deleted_groups": "paths of deleted groups",
+    "deleted_arrays": "paths of deleted arrays",
+    "updated_groups": "paths of groups with new attributes",
+    "updated_arrays": "paths of arrays with new metadata",
+    "updated_chunks": "indexes of changed chunks, by array",
+    "moved_nodes": "pairs of paths, old and new",
+    "conflicts": "conflicts of a merge: `conflict_type`, `path`, `chunk_indexes`",
+    "solved": "false if conflicts remain; then nothing was changed",
+    "fast_forward": "true if the branch was only moved",
+    "kind": "code of an error, of a problem, or of a reference that remains",
+    "file": "a file outside of the repository; in `verify`, one of its own",
+    "text": "what the matter is, in words",
+    "location": "folder or URL of a repository",
+    "generation": "generation of its format, such as V2",
+    "spec_version": "version of its format",
+    "default": "the default repository, or whether it is this one",
+    "value": "value of a setting",
+}
 
 type Run = Callable[[str], str]
 
@@ -122,6 +189,7 @@ def head() -> str:
             + "\n".join(f"| `{name}` | {COMMANDS[name].summary} |" for name in names)
             for title, names in GROUPS.items()
         ),
+        words="\n".join(f"| `{name}` | {meaning} |" for name, meaning in JSON_WORDS.items()),
         codes="\n".join(f"| {code} | {meaning} |" for code, meaning in EXIT_CODES.items()),
     )
 

@@ -12,7 +12,7 @@ import inspect
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
-KNOWN_OPTIONS = frozenset({"slots", "frozen", "eq", "repr", "kw_only"})
+KNOWN_OPTIONS = frozenset({"slots", "frozen", "eq", "repr", "kw_only", "weakref_slot"})
 BELONG_TO_ONE_CLASS = frozenset({"__dict__", "__weakref__"})
 DEFERRED = "__deferred__"
 OMITTED = object()  # the default of a parameter whose field has a default factory
@@ -49,7 +49,8 @@ class _Deferred:
         }
         inherited = {slot for base in original.__mro__[1:-1] for slot in _slots(base)}
         slotted = {name: value for name, value in self.namespace.items() if name not in own}
-        slotted["__slots__"] = tuple(name for name in own if name not in inherited)
+        weak = ["__weakref__"] if options.get("weakref_slot") else []
+        slotted["__slots__"] = tuple(name for name in (*own, *weak) if name not in inherited)
         slotted[DEFERRED] = self
         self.cls = _class_like(original, slotted | _additions(self.namespace, options))
 

@@ -1,6 +1,6 @@
 """The `frazil` command: in this process, which is quick, or installed, as a user runs it.
 
-That both answer the same is tested in test_installed.py, for every command.
+That both answer the same is tested in test_transcripts.py, for every command.
 """
 
 import io
@@ -17,10 +17,26 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
-from frazil.cli.main import main
+from typer.main import get_command
+
+from frazil.cli.main import app, main
 
 COMMAND = Path(sys.executable).with_name("frazil")
 PATIENCE_S = 300  # with a JVM, on a busy machine
+
+
+def walk() -> Iterator[tuple[str, Any]]:
+    """Commands by their full names, `branch list` and so on."""
+    root: Any = get_command(app)
+    for name, command in root.commands.items():
+        inner = getattr(command, "commands", None)
+        if inner is None:
+            yield name, command
+        else:
+            yield from ((f"{name} {each}", inner[each]) for each in inner)
+
+
+EVERY = dict(walk())
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,3 +119,10 @@ def fails(*arguments: object, code: int = 1) -> list[str]:
     assert lines[0].startswith("error: "), answer
     assert all(line.startswith("hint: ") for line in lines[1:]), answer
     return lines
+
+
+def read_or_end(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:  # Linux's way to say that the other side is closed
+        return b""

@@ -22,12 +22,12 @@ def soon() -> str:
 def test_bytes_are_shown_for_each_ref_and_array(example: Example) -> None:
     found = succeeds("stats", example.path, "--json").json
     assert found["total"]["inlined_bytes"] > 0
-    assert [(each["kind"], each["name"]) for each in found["refs"]] == [
-        ("branch", "main"),
-        ("branch", "old"),
-        ("tag", "v1"),
+    assert [(each.get("branch"), each.get("tag")) for each in found["refs"]] == [
+        ("main", None),
+        ("old", None),
+        (None, "v1"),
     ]
-    assert "/model/t2m" in [each["name"] for each in found["arrays"]]
+    assert "/model/t2m" in [each["path"] for each in found["arrays"]]
     lines = succeeds("stats", example.path).lines
     assert lines[0].startswith("3 snapshots")
     assert any("/model/t2m" in line for line in lines)
@@ -40,7 +40,9 @@ def test_history_is_expired_and_its_files_collected(own_example: Example) -> Non
     assert foreseen[0] == "1 snapshot would be expired"
     assert foreseen[2].split()[0] == first
     assert "pass --yes" in frazil("expire", repo, *arguments).err
-    assert succeeds("expire", repo, *arguments, "--yes", "--json").json["expired"] == [first]
+    assert succeeds("expire", repo, *arguments, "--yes", "--json").json["expired_snapshot_ids"] == [
+        first
+    ]
     collecting = ("gc", repo, "--older-than", soon(), "--safety-age", "0")
     planned = succeeds(*collecting, "--dry-run", "--json").json
     assert planned["snapshots_deleted"] == 1

@@ -141,5 +141,5 @@ def test_random_edits_are_found_from_any_version_to_any_other(tmp_path: Path) ->
 
 
 def values_at(path: Path, name: str) -> npt.NDArray[np.int64]:
-    snapshot = succeeds("show", path, name, "--json").json["id"]
+    snapshot = succeeds("show", path, name, "--json").json["snapshot_id"]
     return np.array(succeeds("cat", path, "/a", "--snapshot", snapshot, "--json").json["values"])

@@ -58,15 +58,15 @@ def test_a_dry_run_says_the_same_and_changes_nothing(own_example: Example) -> No
     planned = succeeds("revert", own_example.path, "main", "--dry-run", "--json").json
     assert tip(own_example.path) == own_example.ids()[2]
     done = succeeds("revert", own_example.path, "main", "-m", "oops", "--json").json
-    assert (planned["snapshot"], done["snapshot"]) == (None, tip(own_example.path))
-    assert planned["applied"] == done["applied"]
+    assert (planned["snapshot_id"], done["snapshot_id"]) == (None, tip(own_example.path))
+    assert planned["changes"] == done["changes"]
     assert (planned["solved"], planned["conflicts"], planned["dry_run"]) == (True, [], True)
 
 
 def test_a_commit_is_picked(parted: Example) -> None:
     done = succeeds("cherry-pick", parted.path, "old", "--json").json
-    assert done["applied"]["new_arrays"] == ["/extra"]
-    assert done["snapshot"] == tip(parted.path)
+    assert done["changes"]["new_arrays"] == ["/extra"]
+    assert done["snapshot_id"] == tip(parted.path)
     assert "nothing to do" in succeeds("cherry-pick", parted.path, "old").out
     record = succeeds("log", parted.path, "-n", 1, "--json").json[0]
     assert record["message"] == "on the old branch"
@@ -83,7 +83,7 @@ def test_branches_are_merged(parted: Example) -> None:
 def test_a_branch_that_is_behind_is_moved_forward(own_example: Example) -> None:
     repo = own_example.path
     forward = succeeds("merge", repo, "main", "--into", "old", "--dry-run", "--json").json
-    assert (forward["fast_forward"], forward["snapshot"]) == (True, None)
+    assert (forward["fast_forward"], forward["snapshot_id"]) == (True, None)
     assert "moved forward" in succeeds("merge", repo, "main", "--into", "old").lines[0]
     assert tip(repo, "old") == own_example.ids()[2]
 
@@ -102,9 +102,9 @@ def test_conflicts_are_listed_and_nothing_changes(parted: Example) -> None:
     listed = frazil("merge", parted.path, "old", "--json", "--dry-run")
     assert listed.code == 4
     assert listed.json["conflicts"] == [
-        {"type": "ChunkDoubleUpdate", "path": "/model/t2m", "chunks": [[0, 0]]}
+        {"conflict_type": "ChunkDoubleUpdate", "path": "/model/t2m", "chunk_indexes": [[0, 0]]}
     ]
-    assert (listed.json["solved"], listed.json["snapshot"]) == (False, None)
+    assert (listed.json["solved"], listed.json["snapshot_id"]) == (False, None)
     assert tip(parted.path) == before
 
 
@@ -122,8 +122,8 @@ def test_a_range_is_squashed(own_example: Example) -> None:
     assert planned[0] == "2 commits would be one"
     assert tip(own_example.path) == own_example.ids()[2]
     done = succeeds("squash", own_example.path, "main~1", "-m", "all", "--yes", "--json").json
-    assert done["squashed"] == own_example.ids()[1:]
-    assert done["tip"] == done["snapshot"] == tip(own_example.path)
+    assert done["squashed_snapshot_ids"] == own_example.ids()[1:]
+    assert done["tip_snapshot_id"] == done["snapshot_id"] == tip(own_example.path)
     assert [each["message"] for each in succeeds("log", own_example.path, "--json").json] == [
         "all",
         "Repository initialized",
@@ -139,7 +139,8 @@ def test_commits_after_the_range_are_listed_anew(own_example: Example) -> None:
 def test_a_branch_is_reset(own_example: Example) -> None:
     _, first, last = own_example.ids()
     planned = succeeds("reset", own_example.path, "v1", "--dry-run", "--json").json
-    expected = {"branch": "main", "from": last, "to": first, "left": [last]}
+    ids = {"previous_snapshot_id": last, "snapshot_id": first, "removed_snapshot_ids": [last]}
+    expected = {"branch": "main", **ids}
     assert planned == {"dry_run": True, **expected}
     assert tip(own_example.path) == last
     lines = succeeds("reset", own_example.path, "v1", "--yes").lines

@@ -1,17 +1,13 @@
 """What holds for every command: help with examples, JSON, and one clear line when it goes wrong."""
 
 import shlex
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
-from typer.main import get_command
 
 from frazil.cli.commands import COMMANDS, EXAMPLES
-from frazil.cli.main import app
-from tests.cli.running import Answer, frazil, installed
+from tests.cli.running import EVERY, Answer, frazil, installed
 
 # Print nothing but JSON, or text for a shell.
 WITHOUT_JSON = {"dump", "completion", "help"}
@@ -35,20 +31,6 @@ BAD: dict[str, str] = {
     "repo default": "repo default weather",
     "help": "help nonsense",
 }
-
-
-def walk() -> Iterator[tuple[str, Any]]:
-    """Commands by their full names, `branch list` and so on."""
-    root: Any = get_command(app)
-    for name, command in root.commands.items():
-        inner = getattr(command, "commands", None)
-        if inner is None:
-            yield name, command
-        else:
-            yield from ((f"{name} {each}", inner[each]) for each in inner)
-
-
-EVERY = dict(walk())
 
 
 def test_every_command_is_listed_with_an_example() -> None:

@@ -86,9 +86,9 @@ def test_errors_are_json_where_results_are(example: Example) -> None:
 def test_branches_and_tags_start_where_the_third_word_says(own_example: Example) -> None:
     repo, ids = own_example.path, own_example.ids()
     made = succeeds("branch", "create", repo, "early", "v1", "--json").json
-    assert made == {"branch": "early", "snapshot": ids[1]}
+    assert made == {"branch": "early", "snapshot_id": ids[1]}
     made = succeeds("tag", "create", repo, "v0", ids[0][:8], "--json").json
-    assert made == {"tag": "v0", "snapshot": ids[0]}
-    assert succeeds("branch", "create", repo, "late", "--json").json["snapshot"] == ids[2]
+    assert made == {"tag": "v0", "snapshot_id": ids[0]}
+    assert succeeds("branch", "create", repo, "late", "--json").json["snapshot_id"] == ids[2]
     twice = fails("branch", "create", repo, "twice", "v1", "--from", "main", code=2)
     assert "given twice" in twice[0]

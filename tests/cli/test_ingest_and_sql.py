@@ -46,7 +46,7 @@ def test_ingest_makes_one_commit(ingested: tuple[Path, Answer]) -> None:
     repo, answer = ingested
     newest, _initial = succeeds("log", repo, "--json").json
     assert newest["message"] == "two days"
-    assert answer.json["snapshot_id"] == newest["id"]
+    assert answer.json["snapshot_id"] == newest["snapshot_id"]
     assert (answer.json["files"], answer.json["committed"]) == (2, True)
     (t2m,) = succeeds("ls", repo, "t2m", "--json").json
     assert (t2m["shape"], t2m["num_chunks"]) == ([48, 4], [4, 2])

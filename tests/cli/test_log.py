@@ -16,7 +16,7 @@ def test_log_shows_snapshots_newest_first(example: Example) -> None:
 
 def test_log_as_json_has_everything(example: Example) -> None:
     newest, first, initial = succeeds("log", example.path, "--json").json
-    assert (first["id"], first["parent_id"]) == (example.ids()[1], example.ids()[0])
+    assert (first["snapshot_id"], first["parent_id"]) == (example.ids()[1], example.ids()[0])
     assert first["message"] == "first [day]"
     assert first["metadata"]["source"] == "test"
     assert initial["parent_id"] is None
@@ -34,7 +34,7 @@ def test_log_starts_where_it_is_told(example: Example, options: list[str], count
 
 def test_log_of_a_snapshot(example: Example) -> None:
     (only,) = succeeds("log", example.path, "--json", "--snapshot", example.ids()[0]).json
-    assert only["id"] == "1CECHNKREP0F1RSTCMT0"
+    assert only["snapshot_id"] == "1CECHNKREP0F1RSTCMT0"
 
 
 def test_log_wants_one_version_at_most(example: Example) -> None:

@@ -11,8 +11,8 @@ def test_ops_shows_everything_newest_first(example: Example) -> None:
         "NewCommit",
         "RepoInitialized",
     ]
-    assert updates[0]["name"] == "old"
-    assert (updates[1]["branch"], updates[1]["new"]) == ("main", example.ids()[2])
+    assert updates[0]["branch"] == "old"
+    assert (updates[1]["branch"], updates[1]["snapshot_id"]) == ("main", example.ids()[2])
     assert updates[1]["backup_path"].startswith("repo.")
 
 

@@ -34,16 +34,16 @@ def test_dry_runs_show_the_plan_and_do_nothing(repo: Path, tmp_path: Path) -> No
     assert " ".join(header.split()) == f"array shape chunks shards codecs {sizes} tasks"
     assert row.split()[:4] == ["/a/x", "30", "x", "20"]
     (array,) = succeeds("rechunk", repo, *options, "--json").json["arrays"]
-    assert (array["chunks"], array["shards"]) == ([15, 10], [30, 10])
-    assert (array["read_bytes"], array["scratch_bytes"]) == (array["bytes"], 0)
+    assert (array["chunk_shape"], array["shard_shape"]) == ([15, 10], [30, 10])
+    assert (array["read_bytes"], array["scratch_bytes"]) == (array["size_bytes"], 0)
     assert succeeds("rechunk", repo, "--chunks", "time=10", "--dry-run").lines == ["nothing to do"]
 
     told = succeeds("reduce", repo, "x", "--group", "a", "--over", "time", "--dry-run", "--json")
-    assert told.json["shape"] == {"lat": 20}
+    assert (told.json["shape"], told.json["dimension_names"]) == ([20], ["lat"])
 
     target = tmp_path / "target"
     (listed,) = succeeds("export", repo, target, "--dry-run", "--json").json["arrays"]
-    assert listed == {"array": "/a/x", "chunks": 6}
+    assert listed == {"path": "/a/x", "chunks": 6}
     plan = succeeds("clone", repo, target, "--ref", "v1", "--dry-run", "--json").json
     assert (plan["tags"], plan["snapshots"], plan["exists"]) == (["v1"], 2, False)
     assert succeeds("log", repo, "--json").json == before

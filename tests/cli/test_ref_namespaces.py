@@ -80,7 +80,7 @@ def test_a_prefix_says_which_is_meant(both: Both) -> None:
         (f"branch:{NAME}~1", both.tagged),
         (f"tag:{NAME}~1", both.base),
     ):
-        assert run("show", both.root, ref, "--json").json["id"] == expected
+        assert run("show", both.root, ref, "--json").json["snapshot_id"] == expected
         name = ref.translate(str.maketrans(":~", "--"))
         assert run("branch", "create", both.root, name, "--from", ref).code == 0
         assert both.repo.lookup_branch(name) == expected
@@ -100,7 +100,7 @@ def test_options_for_one_kind_take_that_kind(both: Both) -> None:
 
 def test_a_name_of_one_snapshot_is_not_ambiguous(both: Both) -> None:
     both.repo.reset_branch(NAME, both.tagged)
-    assert run("show", both.root, NAME, "--json").json["id"] == both.tagged
+    assert run("show", both.root, NAME, "--json").json["snapshot_id"] == both.tagged
 
 
 def test_tables_of_spark_ask_which_is_meant(both: Both) -> None:

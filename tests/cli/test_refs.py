@@ -42,7 +42,7 @@ def test_a_branch_that_alone_leads_to_commits_is_not_deleted_unasked(own_example
     assert (
         "this would delete dev, the only branch with 1 commit. Not a terminal; pass --yes" in error
     )
-    left = succeeds("branch", "delete", repo, "dev", "--yes", "--json").json["left"]
+    left = succeeds("branch", "delete", repo, "dev", "--yes", "--json").json["removed_snapshot_ids"]
     assert left == [own_example.ids()[2]]
 
 

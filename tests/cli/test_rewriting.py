@@ -49,10 +49,10 @@ def test_chunks_are_packed_and_unpacked(repo: Path) -> None:
     planned = succeeds("pack", repo, "/g", *options, "--dry-run").json
     assert len(list((repo / "chunks").iterdir())) == 20
     done = succeeds("pack", repo, "/g", *options).json
-    counts = {"chunks": 20, "packs": 2, "references": 20, "bytes": 20480}
-    assert planned == {"dry_run": True, "snapshot": None, **counts}
+    counts = {"chunks": 20, "packs": 2, "references": 20, "size_bytes": 20480}
+    assert planned == {"dry_run": True, "snapshot_id": None, "manifests": 0, **counts}
     tip = opened(repo).lookup_branch("main")
-    assert done == {"dry_run": False, "snapshot": str(tip), **counts}
+    assert done == {"dry_run": False, "snapshot_id": str(tip), "manifests": 1, **counts}
     assert len(list((repo / "chunks").iterdir())) == 22
     assert contents_of(opened(repo)) == before
     assert succeeds("pack", repo, "/g", *options[:-1]).lines == ["nothing to pack"]
@@ -108,7 +108,7 @@ def test_a_path_is_purged_if_that_is_wanted(repo: Path) -> None:
     refused = frazil("purge", repo, "/g/a")
     assert (refused.code, "--yes" in refused.err) == (2, True)
     planned = succeeds("purge", repo, "/g/a", "--dry-run", "--json").json
-    assert (planned["nodes"], planned["chunks"], planned["commits"]) == (["/g/a"], 20, {})
+    assert (planned["nodes"], planned["chunks"], planned["commits"]) == (["/g/a"], 20, [])
     assert set(contents_of(opened(repo))) == {"/g", "/g/a"}
     lines = succeeds("purge", repo, "/g/a", "--yes").lines
     assert lines[:3] == [

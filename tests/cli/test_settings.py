@@ -78,7 +78,11 @@ def test_flags_forbid_and_allow(own_example: Example) -> None:
 def test_a_repository_that_takes_no_changes(own_example: Example) -> None:
     repo = own_example.path
     facts = succeeds("status", repo, "--json").json
-    assert (facts["availability"], facts["branches"], facts["snapshots"]) == ("online", 2, 3)
+    assert (facts["availability"], facts["branches"], facts["snapshots"]) == (
+        "online",
+        ["main", "old"],
+        3,
+    )
     assert facts["tip"]["message"] == "second day"
     lines = succeeds("status", repo, "--set", "read-only", "--reason", "moving").lines
     assert lines[1] == "status      read-only: moving"
@@ -91,14 +95,14 @@ def test_a_repository_that_takes_no_changes(own_example: Example) -> None:
 def test_a_repository_of_version_1_has_a_standing(tmp_path: Path) -> None:
     succeeds("init", tmp_path / "old", "--spec-version", "1")
     facts = succeeds("status", tmp_path / "old", "--json").json
-    assert (facts["generation"], facts["branches"]) == ("V1", 1)
+    assert (facts["generation"], facts["branches"]) == ("V1", ["main"])
     assert "version" in fails("status", tmp_path / "old", "--set", "offline")[0]
 
 
 def test_a_commit_is_shown_with_its_changes(example: Example) -> None:
     _, first, last = example.ids()
     facts = succeeds("show", example.path, "main~1", "--json").json
-    assert (facts["id"], facts["tags"], facts["branches"]) == (first, ["v1"], ["old"])
+    assert (facts["snapshot_id"], facts["tags"], facts["branches"]) == (first, ["v1"], ["old"])
     assert facts["metadata"] == {"source": "test"}
     assert facts["changes"]["new_arrays"] == ["/model/t2m"]
     lines = succeeds("show", example.path).lines
@@ -124,7 +128,7 @@ def test_history_is_drawn(own_example: Example) -> None:
     ]
     assert len(drawn("-n", 1)) == 1
     found = succeeds("log", repo, "--graph", "--json").json
-    assert [commit["id"] for commit in found["commits"]] == ids[::-1]
+    assert [commit["snapshot_id"] for commit in found["commits"]] == ids[::-1]
     np.save(repo.parent / "a.npy", np.arange(3))
     succeeds("write", repo, "/a", repo.parent / "a.npy", "--branch", "old", "-m", "an array")
     succeeds("merge", repo, "old")

@@ -1,54 +1,15 @@
 """On a terminal, output is dressed up, and says the same; without one, it is plain."""
 
-import io
 import os
 import pty
 import re
-import select
-import shutil
 import subprocess
-import sys
-import time
-from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
-from unittest import mock
 
-import pytest
-
-from frazil.cli.main import main
 from tests.cli.conftest import Example
-from tests.cli.days import write_day
-from tests.cli.running import COMMAND, succeeds
+from tests.cli.running import COMMAND, read_or_end
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-# One call of each command that reads, on copies of one repository.
-LINES = (
-    "log repo",
-    "log repo --graph",
-    "show repo",
-    "diff repo v1 main",
-    "ls repo",
-    "tree repo",
-    "head repo model/t2m",
-    "cat repo model/t2m --isel time=0:2",
-    "status repo",
-    "branch list repo",
-    "tag list repo",
-    "ops repo",
-    "config show repo",
-    "flags list repo",
-    "metadata show repo",
-    "stats repo",
-    "verify repo",
-    "gc repo --dry-run",
-    "expire repo --older-than 2000-01-01 --dry-run",
-    "merge repo old --dry-run",
-    "reset repo v1 --dry-run",
-    "clone repo copy --dry-run",
-    "migrate repo",
-    "repo list",
-    "help storage",
-)
 
 
 def on_a_terminal(*arguments: object, **environment: str) -> str:
@@ -67,51 +28,6 @@ def on_a_terminal(*arguments: object, **environment: str) -> str:
     finally:
         os.close(ours)
     return shown.decode()
-
-
-def read_or_end(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # Linux's way to say that the other side is closed
-        return b""
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_a_terminal_shows_the_same_words(
-    example: Example, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str
-) -> None:
-    shutil.copytree(example.path, tmp_path / "repo")
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "200")
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("PAGER", "cat")
-    plain = succeeds(*line.split()).out
-    assert "\x1b" not in plain
-    shown = ESCAPES.sub("", as_on_a_terminal(*line.split()))
-    assert timeless(shown).split() == timeless(plain).split()
-
-
-class Terminal(io.StringIO):
-    def isatty(self) -> bool:
-        return True
-
-
-def as_on_a_terminal(*arguments: str) -> str:
-    """Standard output of the command in this process, which takes it for a terminal."""
-    out = Terminal()
-    with (
-        mock.patch.object(sys, "argv", [str(COMMAND), *arguments]),
-        redirect_stdout(out),
-        redirect_stderr(Terminal()),
-        pytest.raises(SystemExit) as ended,
-    ):
-        main()
-    assert not ended.value.code
-    return out.getvalue()
-
-
-def timeless(text: str) -> str:
-    return re.sub(r"\d\d:\d\d:\d\d|\d+\.\d+ s", "TIME", text)
 
 
 def test_tables_and_pictures_have_colours_unless_told_otherwise(example: Example) -> None:
@@ -134,24 +50,3 @@ def test_what_is_longer_than_the_screen_goes_to_the_pager(example: Example, tmp_
     assert "t2m" in long
     assert "PAGED" not in on_a_terminal("tree", example.path, PAGER=str(pager), LINES="50")
     assert "t2m" in on_a_terminal("tree", example.path, PAGER="/nowhere/less", LINES="3")
-
-
-def test_something_moves_before_anything_is_loaded(tmp_path: Path) -> None:
-    """The first output of an ingest comes long before its end, and is gone at the end."""
-    repo = tmp_path / "repo"
-    succeeds("init", repo)
-    file = write_day(tmp_path, 0)
-    ours, theirs = pty.openpty()
-    started = time.monotonic()
-    with subprocess.Popen([COMMAND, "ingest", file, repo], stdout=theirs, stderr=theirs) as running:
-        os.close(theirs)
-        assert select.select([ours], [], [], 60)[0]
-        first_at, shown = time.monotonic() - started, read_or_end(ours)
-        assert shown.startswith(b"Looking at the sources ...")
-        while part := read_or_end(ours):
-            shown += part
-    ended_at = time.monotonic() - started
-    os.close(ours)
-    assert running.returncode == 0
-    assert first_at < ended_at / 2  # 0.2 s of 2 s here: most of it is imports
-    assert b"committed" in shown.rpartition(b"\x1b[K")[2]

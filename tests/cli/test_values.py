@@ -69,7 +69,7 @@ def test_head_says_what_an_array_is_and_how_it_begins(weather: Path) -> None:
         "2024-01-01T01:00:00  280.4  280.5",
     ]
     facts = succeeds("head", weather, "model/t2m", "--json").json
-    assert (facts["shape"], facts["chunks"], facts["codecs"]) == (
+    assert (facts["shape"], facts["chunk_shape"], facts["codecs"]) == (
         [48, 4],
         [24, 4],
         ["bytes", "zstd"],
@@ -162,7 +162,7 @@ def test_what_was_read_can_be_written(own: Path, tmp_path: Path) -> None:
     assert succeeds(*new, "-m", "a copy").out.startswith("committed ")
     assert succeeds("log", own, "-n", 1, "--json").json[0]["message"] == "a copy"
     facts = succeeds("head", own, "copy/of/t2m", "--json").json
-    assert (facts["chunks"], facts["dimension_names"]) == ([10, 4], ["time", "lat"])
+    assert (facts["chunk_shape"], facts["dimension_names"]) == ([10, 4], ["time", "lat"])
     assert "--overwrite" in fails(*new)[0]
     succeeds(*new, "--overwrite")
     more = succeeds("write", own, "copy/of/t2m", file, "--append", "time", "--json").json

@@ -31,7 +31,7 @@ def test_a_healthy_repository_is_said_to_be_one(repo: Path) -> None:
     shown = succeeds("verify", repo, "--json").json
     assert shown["ok"] is True
     assert shown["problems"] == []
-    assert shown["chunk_refs"] == {"native": 4, "inline": 0, "virtual": 0}
+    assert shown["stored_chunks"] == {"native": 4, "inline": 0, "virtual": 0}
 
 
 def test_a_missing_chunk_is_an_error_with_its_place(repo: Path) -> None:
@@ -40,8 +40,8 @@ def test_a_missing_chunk_is_an_error_with_its_place(repo: Path) -> None:
     assert answer.code == 5
     (problem,) = answer.json["problems"]
     assert (problem["severity"], problem["kind"]) == ("error", "chunk-missing")
-    assert problem["node"] == "/a"
-    assert len(problem["chunk"]) == 1
+    assert problem["path"] == "/a"
+    assert len(problem["chunk_index"]) == 1
     assert problem["file"].startswith("manifests/")
 
 

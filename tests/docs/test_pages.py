@@ -10,7 +10,6 @@ from tests.servers.s3 import S3Server
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = [
-    "tutorial",
     "concepts",
     "netcdf",
     "chunks",
@@ -27,6 +26,7 @@ ELSEWHERE = {
     "generations", "maintenance", "migration", "rewriting", "verify", "virtual", "virtual-sources",
     "spark", "spark-catalog", "spark-clusters", "spark-ingest", "spark-pipelines", "spark-read",
     "spark-streams", "spark-write", "explorer", "reliability", "security", "performance",
+    "tutorial",
 }  # fmt: skip
 
 

@@ -75,4 +75,4 @@ def test_virtual_ingest_skips_what_is_damaged_and_says_so(
     assert said["committed"]
     assert said["files"] == 2
     assert said["virtual_chunks"] > 0
-    assert [Path(one["path"]).name for one in said["skipped"]] == ["bad.nc"]
+    assert [Path(one["file"]).name for one in said["skipped"]] == ["bad.nc"]

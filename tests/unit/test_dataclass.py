@@ -15,7 +15,7 @@ import pytest
 
 from frazil.dataclass import dataclass
 
-OPTIONS = ("frozen", "eq", "repr", "kw_only")
+OPTIONS = ("frozen", "eq", "repr", "kw_only", "weakref_slot")
 MAKERS: tuple[Callable[..., Any], ...] = (dataclasses.dataclass, dataclass)
 CLASSES: dict[str, type] = {}
 

@@ -3,11 +3,14 @@
 A command is loaded when it runs or shows its help: a list of them needs names and words only.
 """
 
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
 from typing import Any, override
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
 from frazil.cli.storage_flags import with_storage_options
@@ -223,6 +226,103 @@ PLAIN: dict[str, Any] = {
 }
 
 
+# Typer converts values with pydantic, whose import takes as long as that of numpy. Text is text
+# without it, and so are values that are as they should be; the rest is typer's, with its messages.
+
+
+_NUMBER = re.compile("[0-9]{1,18}")
+
+
+class _PlainValues:
+    """Stands for what typer converts the values of one parameter with, until it is needed."""
+
+    def __init__(self, of_typer: Callable[[], Any], annotation: Any, info: Any) -> None:
+        self._of_typer = of_typer
+        self._annotation = annotation if info.parser is None else None
+        self._least, self._most = info.min, info.max
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        if value is None:
+            return () if param.multiple or param.nargs == -1 else None
+        if type(value) is self._annotation:  # text, or a default: all that is typed is text
+            return value
+        if self._annotation == list[str] and isinstance(value, list | tuple):
+            return list(value)
+        if self._annotation is int and self._is_in_range(value):
+            return int(value)
+        return self._of_typer().coerce(value, param=param, ctx=ctx)
+
+    def _is_in_range(self, value: Any) -> bool:
+        if not (isinstance(value, str) and _NUMBER.fullmatch(value)):
+            return False
+        return (self._least is None or int(value) >= self._least) and (
+            self._most is None or int(value) <= self._most
+        )
+
+
+def _prepare(params: list[Any]) -> list[Any]:
+    """Parameters with natural words in help, which convert plain values themselves.
+
+    Those of a typer without pydantic stay as they are.
+    """
+    for param in params:
+        described = getattr(param, "type_descriptor", None)
+        if described is not None and "get_runtime_param" not in vars(param):
+            plain = _PlainValues(
+                param.get_runtime_param, described.annotation, described.parameter_info
+            )
+            param.get_runtime_param = partial(_same, plain)
+            if param.param_type_name == "argument":
+                param.metavar = param.metavar or str(param.name).upper()
+                param.display_type_rich = _no_word
+            else:
+                param.display_type = partial(_word, param, param.display_type)
+    return params
+
+
+# What stands for the value of an option in help, by the option's name; others have their type's.
+_WORDS = {
+    "branch": "BRANCH",
+    "concat_dim": "NAME",
+    "group": "PATH",
+    "host": "ADDRESS",
+    "idempotency_key": "KEY",
+    "paths": "PATH",
+    "refs": "REF",
+    "root": "PATH",
+    "tag": "TAG",
+    "variables": "NAME",
+}
+_WORDS_OF_TYPES = {int: "N", float: "X", Path: "FILE"}
+
+
+def _word(param: Any, of_typer: Callable[[Any], str], ctx: Any) -> str:
+    described = param.type_descriptor
+    if described.is_choice:
+        return of_typer(ctx).strip("<>").removeprefix("list[").removesuffix("]")
+    return _WORDS.get(param.name, _WORDS_OF_TYPES.get(described.annotation, "TEXT"))
+
+
+def _no_word(ctx: Any) -> str:  # noqa: ARG001 -- as typer calls it
+    return ""
+
+
+def _same[T](value: T) -> T:
+    return value
+
+
+class PlainCommand(TyperCommand):
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _prepare(super().get_params(ctx))
+
+
+class PlainGroup(TyperGroup):
+    @override
+    def get_params(self, ctx: Any) -> list[Any]:
+        return _prepare(super().get_params(ctx))
+
+
 def load(name: str) -> Any:
     """A command as typer's click has it, with examples and the options of storage."""
     listed = COMMANDS[name]
@@ -232,16 +332,17 @@ def load(name: str) -> Any:
     if name not in WITHOUT_PLACE:
         found = with_storage_options(found, target=name in WITH_TARGET)
     alone = typer.Typer(**PLAIN)
-    alone.command(name, short_help=listed.summary, epilog=epilog(name))(found)
+    alone.command(name, cls=PlainCommand, short_help=listed.summary, epilog=epilog(name))(found)
     return get_command(alone)
 
 
 def _load_group(name: str, group: typer.Typer) -> Any:
-    whole = typer.Typer(help=group.info.help, no_args_is_help=True, **PLAIN)
+    whole = typer.Typer(cls=PlainGroup, help=group.info.help, no_args_is_help=True, **PLAIN)
     for each in group.registered_commands:
         if each.callback is not None and each.name is not None:
             made = each.callback if name in WITHOUT_PLACE else with_storage_options(each.callback)
-            whole.command(each.name, epilog=epilog(f"{name} {each.name}"))(made)
+            shown = epilog(f"{name} {each.name}")
+            whole.command(each.name, cls=PlainCommand, epilog=shown)(made)
     group_command = get_command(whole)
     group_command.name = name
     return group_command
@@ -267,7 +368,7 @@ class Commands(Mapping[str, Any]):
         return len(COMMANDS)
 
 
-class LoadingGroup(TyperGroup):
+class LoadingGroup(PlainGroup):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.commands: Any = Commands()

@@ -90,7 +90,7 @@ def dump(
         typer.Argument(metavar="FILE", help="A file of a repository, e.g. REPO/repo; or a URL."),
     ],
     *,
-    full: Annotated[bool, typer.Option("--full", help="All rows, however many.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Show all rows.")] = False,
 ) -> None:
     """Show any metadata file of a repository as JSON."""
     from frazil.cli.output import print_json
@@ -139,7 +139,7 @@ def show_metadata(repo: Repo, *, as_json: AsJson = False) -> None:
 def set_metadata(
     repo: Repo,
     key: Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or else text.")],
+    value: Annotated[str, typer.Argument(metavar="VALUE", help="JSON, or text if it is not JSON.")],
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -164,7 +164,7 @@ def set_metadata(
 
 @metadata_app.command("unset")
 def unset_metadata(repo: Repo, key: Key, *, as_json: AsJson = False) -> None:
-    """Take one key away."""
+    """Remove one key."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_repository
     from frazil.errors import InvalidInputError

@@ -83,7 +83,7 @@ def _clone_on_spark(
     source: object, target: str, *, shallow: bool, refs: list[str] | None, as_json: bool
 ) -> None:
     from frazil.cli.on_spark import spark_session
-    from frazil.cli.output import print_json
+    from frazil.cli.output import print_json, result_as_json
     from frazil.spark.pipelines.clone import clone as run_clone
 
     result = run_clone(
@@ -94,8 +94,7 @@ def _clone_on_spark(
         refs=refs,
     )
     if as_json:
-        names = ("target", "snapshots", "objects", "copied", "bytes", "seconds")
-        print_json({name: getattr(result, name) for name in names})
+        print_json(result_as_json(result))
     else:
         print(
             f"cloned {count_of(result.snapshots, 'snapshot')} to {target}: {result.copied} of"
@@ -164,7 +163,7 @@ def export(
 
     if to is ExportFormat.PARQUET and spark is False:
         raise typer.BadParameter("Parquet files are written by Spark: leave out --no-spark")
-    from frazil.cli.output import print_json, print_table, shown_while
+    from frazil.cli.output import print_json, print_table, result_as_json, shown_while
 
     with shown_while("Looking at the repository"):
         from frazil.cli.on_spark import spark_session
@@ -180,7 +179,7 @@ def export(
         small = is_small(opened, [one.path for one in plan.arrays])
         local = to is not ExportFormat.PARQUET and (small if spark is None else not spark)
     if dry_run:
-        listed = [{"array": one.path.text, "chunks": one.chunks} for one in plan.arrays]
+        listed = [{"path": one.path.text, "chunks": one.chunks} for one in plan.arrays]
         if as_json:
             print_json({"dry_run": True, "format": to, "target": target, "arrays": listed})
         else:
@@ -200,7 +199,7 @@ def export(
         overwrite=overwrite,
     )
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
+        print_json(result_as_json(result))
     else:
         print(
             f"exported {result.snapshot_id} to {target}: {count_of(result.objects, 'object')},"

@@ -10,11 +10,12 @@ from frazil.cli.options import AsJson
 def doctor(
     repo: Annotated[
         str | None,
-        typer.Argument(metavar="REPO", help="Also look whether this place can be reached."),
+        typer.Argument(metavar="REPO", help="Also check whether this location can be reached."),
     ] = None,
     *,
     spark: Annotated[
-        bool, typer.Option("--spark", help="Also start Spark and run a query: some seconds.")
+        bool,
+        typer.Option("--spark", help="Also start Spark and run a query, which takes some seconds."),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

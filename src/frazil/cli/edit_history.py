@@ -178,7 +178,8 @@ def squash(
     repo: Repo,
     first: Annotated[str, typer.Argument(metavar="FIRST", help="The oldest commit of the range.")],
     last: Annotated[
-        str | None, typer.Argument(metavar="LAST", help="The newest.  [default: the tip]")
+        str | None,
+        typer.Argument(metavar="LAST", help="The newest commit of the range.  [default: the tip]"),
     ] = None,
     *,
     message: Annotated[str, typer.Option("-m", "--message", help="Message of the new commit.")],
@@ -216,11 +217,11 @@ def squash(
         print_json(
             {
                 "dry_run": dry_run,
-                "snapshot": None if done.snapshot is None else str(done.snapshot),
-                "tip": None if done.tip is None else str(done.tip),
-                "squashed": list(map(str, done.squashed)),
-                "followers": list(map(str, done.followers)),
-                "applied": diff_as_json(done.applied),
+                "snapshot_id": None if done.snapshot is None else str(done.snapshot),
+                "tip_snapshot_id": None if done.tip is None else str(done.tip),
+                "squashed_snapshot_ids": list(map(str, done.squashed)),
+                "follower_snapshot_ids": list(map(str, done.followers)),
+                "changes": diff_as_json(done.applied),
             }
         )
         return

@@ -18,27 +18,32 @@ def gc(
     safety_age: Annotated[
         str,
         typer.Option(
-            metavar="AGE", help="Refuse anything younger: a session may still need it. 0: never."
+            metavar="AGE",
+            help="Refuse to delete newer files, which a session may still need; 0 for no limit.",
         ),
     ] = "1d",
     incremental: Annotated[
         bool,
-        typer.Option("--incremental", help="Only what expired snapshots had; lists no chunks."),
+        typer.Option(
+            "--incremental", help="Delete only files of expired snapshots, without listing chunks."
+        ),
     ] = False,
     inventory: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="A listing (CSV, Parquet) to use instead of listing."),
     ] = None,
     inventory_prefix: Annotated[
-        str, typer.Option(metavar="PREFIX", help="Where the repository is in that listing.")
+        str, typer.Option(metavar="PREFIX", help="Prefix of the repository in that listing.")
     ] = "",
     backups: Annotated[
         str | None,
-        typer.Option(metavar="AGE", help="Also copies of the entry point older than this."),
+        typer.Option(metavar="AGE", help="Also delete backups of the repo file older than this."),
     ] = None,
     leftovers: Annotated[
         bool,
-        typer.Option("--leftovers", help="Also branches and temporary files of killed jobs."),
+        typer.Option(
+            "--leftovers", help="Also delete branches and temporary files of killed jobs."
+        ),
     ] = False,
     spark: OnSpark = False,
     dry_run: DryRun = False,
@@ -115,7 +120,7 @@ def expire(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take old snapshots out of history. Their files go with the next `frazil gc`.
+    """Remove old snapshots from history. The next `frazil gc` deletes their files.
 
     The first snapshot and the tip of main always stay.
     """
@@ -146,7 +151,7 @@ def expire(
         plan = engine.plan_expire(repository, request)  # of now: consent takes its time
         expired = engine.expire(repository, plan).snapshots
     if as_json:
-        print_json({"dry_run": dry_run, "expired": expired})
+        print_json({"dry_run": dry_run, "expired_snapshot_ids": expired})
     else:
         print_expired(before, expired, dry_run=dry_run)
 
@@ -159,18 +164,16 @@ def stats(repo: Repo, *, as_json: AsJson = False) -> None:
 
     What one has alone is what could be freed if it were deleted.
     """
-    from dataclasses import asdict
-
     from frazil.cli.on_spark import executor_for
     from frazil.cli.output import print_json
     from frazil.cli.repositories import open_source
-    from frazil.cli.views.maintenance_view import print_stats
+    from frazil.cli.views.maintenance_view import print_stats, stats_as_json
     from frazil.maintenance.stats import plan_stats, storage_stats
 
     repository = open_source(repo)
     with executor_for(repository, "stats", on_spark=False) as executor:
         found = storage_stats(repository, plan_stats(repository, executor), executor)
     if as_json:
-        print_json(asdict(found))
+        print_json(stats_as_json(found))
     else:
         print_stats(found)

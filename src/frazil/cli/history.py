@@ -58,15 +58,13 @@ def _draw(
     repository: "Repository", version: "Version | None", limit: int | None, *, as_json: bool
 ) -> None:
     """Draws the commit graph; `limit` is the greatest number of commits."""
-    from dataclasses import asdict
-
     from frazil.cli.output import paged, print_json, wants_colour
+    from frazil.cli.views.log_view import graph_as_json
     from frazil.describe.graph import graph_of, text_of
 
     drawn = graph_of(repository.repo_info(), version)
     if as_json:
-        found = asdict(drawn)
-        print_json({**found, "commits": found["commits"][:limit]})
+        print_json(graph_as_json(drawn, limit))
         return
     lines = text_of(drawn, plain=not wants_colour(), dates=True).splitlines()
     with paged():
@@ -109,7 +107,12 @@ def diff(
         ),
     ],
     newer: Annotated[
-        str, typer.Argument(metavar="TO", help="The same.", autocompletion=complete("refs"))
+        str,
+        typer.Argument(
+            metavar="TO",
+            help="A branch, a tag, a snapshot id, or main~1.",
+            autocompletion=complete("refs"),
+        ),
     ] = "main",
     *,
     values: Annotated[
@@ -186,7 +189,7 @@ def status(
     *,
     wanted: Annotated[
         Availability | None,
-        typer.Option("--set", help="Whether anyone can change it from now on."),
+        typer.Option("--set", help="Allow or forbid changes from now on."),
     ] = None,
     reason: Annotated[
         str | None, typer.Option(help="Shown to those who try to change it; with --set.")

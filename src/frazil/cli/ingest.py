@@ -208,7 +208,7 @@ def import_kerchunk(
         Storage,
         VirtualChunkContainer,
     )
-    from frazil.cli.output import print_json
+    from frazil.cli.output import print_json, result_as_json
     from frazil.cli.repositories import open_repository, store_at
     from frazil.objectstore.credentials import LocalFileSystemAccess
     from frazil.references import import_kerchunk as run_import
@@ -235,8 +235,7 @@ def import_kerchunk(
         repository.save_config()
     snapshot = session.commit(message or f"Import the references of {Path(source).name}")
     if as_json:
-        counts = {name: getattr(done, name) for name in type(done).__slots__}
-        print_json({"snapshot_id": snapshot, **counts})
+        print_json(result_as_json(done, snapshot_id=snapshot))
     else:
         print(
             f"committed {snapshot} to {branch}: {count_of(done.arrays, 'array')},"

@@ -18,7 +18,7 @@ OnSpark = Annotated[
 SparkOrNot = Annotated[
     bool | None,
     typer.Option(
-        "--spark/--no-spark", help="Whether Spark does the work.  [default: if it is large]"
+        "--spark/--no-spark", help="Use Spark, or this process.  [default: Spark for large data]"
     ),
 ]
 

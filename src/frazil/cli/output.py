@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from enum import StrEnum
 from shutil import get_terminal_size
 from threading import Event, Thread
@@ -109,6 +110,15 @@ def silence_logs() -> None:
 def print_json(value: object) -> None:
     text = json.dumps(value, indent=2, ensure_ascii=False, default=str)
     print(neutral(text) if sys.stdout.isatty() else text)
+
+
+# Names of fields in Python that have another name in JSON: docs/cli.md lists the names.
+_IN_JSON = {"snapshot": "snapshot_id", "bytes": "size_bytes", "snapshot_ids": "new_snapshot_ids"}
+
+
+def result_as_json(result: Any, **more: object) -> dict[str, object]:
+    """The fields of a result, by the names that all commands use."""
+    return {_IN_JSON.get(name, name): value for name, value in (more | asdict(result)).items()}
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:

@@ -27,7 +27,7 @@ def map_blocks(
         ),
     ],
     inputs: Annotated[
-        list[str], typer.Argument(metavar="ARRAY...", help="Arrays to pass to the function.")
+        list[str], typer.Argument(metavar="ARRAY", help="Arrays to pass to the function.")
     ],
     *,
     outputs: Annotated[
@@ -41,10 +41,13 @@ def map_blocks(
         typer.Option(metavar="NAME=LENGTH,...", help="Lengths; -1 for the whole dimension."),
     ] = None,
     halo: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=LENGTH,...", help="Neighbours on both sides.")
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=LENGTH,...", help="Overlap with neighbouring blocks, on both sides."
+        ),
     ] = None,
     boundary: Annotated[
-        str, typer.Option(help="Beyond the ends: clip, nearest, reflect, wrap or a number.")
+        str, typer.Option(help="Values beyond the ends: clip, nearest, reflect, wrap or a number.")
     ] = "clip",
     overwrite: Annotated[
         bool, typer.Option("--overwrite", help="Replace existing arrays.")
@@ -59,7 +62,7 @@ def map_blocks(
     lengths = parse_lengths(blocks or [], "--blocks")
     neighbours = parse_lengths(halo or [], "--halo")
 
-    from frazil.cli.output import print_json, silence_logs
+    from frazil.cli.output import print_json, result_as_json, silence_logs
     from frazil.cli.repositories import open_source
     from frazil.spark.pipelines.map_blocks import map_blocks as run_map
     from frazil.spark.spark_session import session
@@ -73,7 +76,7 @@ def map_blocks(
         overwrite=overwrite, branch=branch, message=message, idempotency_key=idempotency_key,
     )  # fmt: skip
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
+        print_json(result_as_json(result))
     elif not result.committed:
         print(f"nothing to do: {result.snapshot_id} has that key")
     else:
@@ -164,7 +167,7 @@ def rechunk(
     if unsharded and per_shard:
         raise typer.BadParameter("give one of --shards and --unsharded")
 
-    from frazil.cli.output import print_json, silence_logs
+    from frazil.cli.output import print_json, result_as_json, silence_logs
     from frazil.cli.repositories import open_source
     from frazil.cli.views.maintenance_view import plan_as_json, print_plan
     from frazil.spark.pipelines.rechunk import explain_rechunk
@@ -195,7 +198,7 @@ def rechunk(
         idempotency_key=idempotency_key,
     )
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
+        print_json(result_as_json(result))
     elif not result.committed:
         print(f"nothing to do: {result.snapshot_id} is as wanted")
     else:
@@ -212,7 +215,7 @@ def rechunk(
 def reduce(
     repo: Repo,
     variables: Annotated[
-        list[str], typer.Argument(metavar="VARIABLE...", help="Variables with the same dimensions.")
+        list[str], typer.Argument(metavar="VARIABLE", help="Variables with the same dimensions.")
     ],
     *,
     over: Annotated[
@@ -225,7 +228,7 @@ def reduce(
         typer.Option(metavar="NAME", help="A coordinate, or a part of a time: time.month."),
     ] = None,
     skipna: Annotated[
-        bool, typer.Option("--skipna/--no-skipna", help="Whether missing values are left out.")
+        bool, typer.Option("--skipna/--no-skipna", help="Leave out missing values, or not.")
     ] = True,
     group: Annotated[str, typer.Option(help="The group of the variables.")] = "/",
     into: Annotated[
@@ -239,7 +242,7 @@ def reduce(
     as_json: AsJson = False,
 ) -> None:
     """Reduce variables over some of their dimensions, as one commit or as rows."""
-    from frazil.cli.output import OutputFormat, print_json, silence_logs
+    from frazil.cli.output import OutputFormat, print_json, result_as_json, silence_logs
     from frazil.cli.repositories import open_source
     from frazil.cli.views.query_view import print_rows
     from frazil.spark.pipelines.reduce import explain_reduce
@@ -253,12 +256,19 @@ def reduce(
         branch=branch, into=into,
     )  # fmt: skip
     if dry_run:
-        shape = dict(zip(plan.dims, plan.shape, strict=True))
-        told = {"dry_run": True, "shape": shape, "bytes": plan.size_bytes, "tasks": plan.tasks}
         if as_json:
-            print_json(told)
+            print_json(
+                {
+                    "dry_run": True,
+                    "shape": plan.shape,
+                    "dimension_names": plan.dims,
+                    "size_bytes": plan.size_bytes,
+                    "tasks": plan.tasks,
+                }
+            )
         else:
-            lengths = " x ".join(f"{name} {length}" for name, length in shape.items())
+            named = zip(plan.dims, plan.shape, strict=True)
+            lengths = " x ".join(f"{name} {length}" for name, length in named)
             print(f"{plan.how} of {format_size(plan.size_bytes)}: {lengths or 'one value'}")
         return
     silence_logs()
@@ -278,7 +288,7 @@ def reduce(
         group=group, branch=branch, into=into, message=message, idempotency_key=idempotency_key,
     )  # fmt: skip
     if as_json:
-        print_json({name: getattr(result, name) for name in type(result).__slots__})
+        print_json(result_as_json(result))
     elif not result.committed:
         print(f"nothing to do: {result.snapshot_id} has that key")
     else:

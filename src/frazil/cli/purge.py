@@ -15,28 +15,30 @@ if TYPE_CHECKING:
 def purge(
     repo: Repo,
     path: Annotated[
-        str | None, typer.Argument(metavar="PATH", help="A node, with all that is below it.")
+        str | None,
+        typer.Argument(
+            metavar="PATH", help="A group or array; everything below it is removed, too."
+        ),
     ] = None,
     *,
     message_of: Annotated[
         list[str] | None,
-        typer.Option(metavar="COMMIT", help="Whose message is replaced; may be repeated."),
+        typer.Option(metavar="COMMIT", help="Commit whose message is replaced; repeatable."),
     ] = None,
-    replacement: Annotated[
-        str, typer.Option(help="What the message is from then on.")
-    ] = "(redacted)",
+    replacement: Annotated[str, typer.Option(help="The new message.")] = "(redacted)",
     with_metadata: Annotated[
-        bool, typer.Option("--with-metadata", help="Take the commits' metadata out as well.")
+        bool, typer.Option("--with-metadata", help="Remove the metadata of these commits, too.")
     ] = False,
     message: Annotated[
-        str, typer.Option("-m", "--message", help="Of the commits on top of branches.")
+        str,
+        typer.Option("-m", "--message", help="Message of the new commits."),
     ] = "Purge",
     spark: OnSpark = False,
     dry_run: DryRun = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Take a path, or messages of commits, out of all history. It cannot be undone.
+    """Remove a path, or commit messages, from all of history. This cannot be undone.
 
     Snapshots keep their ids. Shows what still refers to what was purged. Stop writers first.
     """

@@ -14,24 +14,27 @@ def sql(
         str | None,
         typer.Argument(
             metavar="QUERY",
-            help=f"In Spark's SQL. The repository is the table `{TABLE}`, or its folder's name;"
-            f" {TABLE}.`a/b` is a group in it, and so is a_b. Left out: read from a prompt, or"
+            help=f"A query in Spark SQL. The repository is table `{TABLE}` or its folder's name;"
+            f" {TABLE}.`a/b` is a group in it, and so is a_b. Without QUERY: read from a prompt, or"
             " from standard input.",
         ),
     ] = None,
     *,
-    group: Annotated[str, typer.Option(help="The group that the table is.")] = "/",
+    group: Annotated[str, typer.Option(help="The group to use as the table.")] = "/",
     branch: Branch = None,
     tag: Tag = None,
     snapshot: Snapshot = None,
     as_of: Annotated[
-        str | None, typer.Option(metavar="TIME", help="The branch as it was then (ISO, UTC).")
+        str | None,
+        typer.Option(metavar="TIME", help="Use the branch as it was at this time (ISO 8601, UTC)."),
     ] = None,
     authorize: Authorize = None,
     output: Annotated[OutputFormat, typer.Option("--format", help="How rows are printed.")] = (
         OutputFormat.TABLE
     ),
-    as_json: Annotated[bool, typer.Option("--json", help="Short for --format json.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON; the same as --format json.")
+    ] = False,
     explain: Annotated[
         bool, typer.Option("--explain", help="Show how many chunks would be read; do not run.")
     ] = False,

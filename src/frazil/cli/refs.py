@@ -45,7 +45,7 @@ def create_branch(
     where: Start = None,
     *,
     start: Annotated[
-        str | None, typer.Option("--from", metavar="COMMIT", help="The same, as an option.")
+        str | None, typer.Option("--from", metavar="COMMIT", help="COMMIT, as an option.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +57,7 @@ def create_branch(
     snapshot = resolve(repository, _one_of(where, start, "--from"))
     repository.create_branch(name, snapshot)
     if as_json:
-        print_json({"branch": name, "snapshot": str(snapshot)})
+        print_json({"branch": name, "snapshot_id": str(snapshot)})
     else:
         print(f"created branch {name} at {snapshot}")
 
@@ -79,7 +79,7 @@ def delete_branch(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = 
     repository.delete_branch(name)
     if as_json:
         left = [str(each) for each in alone]
-        print_json({"branch": name, "snapshot": str(tip), "left": left})
+        print_json({"branch": name, "snapshot_id": str(tip), "removed_snapshot_ids": left})
     else:
         print(f"deleted branch {name}, which was at {tip}")
 
@@ -105,7 +105,7 @@ def create_tag(
     where: Start = None,
     *,
     target: Annotated[
-        str | None, typer.Option("--at", metavar="COMMIT", help="The same, as an option.")
+        str | None, typer.Option("--at", metavar="COMMIT", help="COMMIT, as an option.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -117,7 +117,7 @@ def create_tag(
     snapshot = resolve(repository, _one_of(where, target, "--at"))
     repository.create_tag(name, snapshot)
     if as_json:
-        print_json({"tag": name, "snapshot": str(snapshot)})
+        print_json({"tag": name, "snapshot_id": str(snapshot)})
     else:
         print(f"created tag {name} at {snapshot}")
 
@@ -133,7 +133,7 @@ def delete_tag(repo: Repo, name: str, *, yes: Yes = False, as_json: AsJson = Fal
     require_consent(f"delete tag {name}, whose name can never be used again", given=yes)
     repository.delete_tag(name)
     if as_json:
-        print_json({"tag": name, "snapshot": str(snapshot)})
+        print_json({"tag": name, "snapshot_id": str(snapshot)})
     else:
         print(f"deleted tag {name}, which was at {snapshot}")
 
@@ -150,7 +150,7 @@ def reset(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put a branch at another snapshot; commits no longer reachable are collected later."""
+    """Move a branch to another snapshot; `frazil gc` deletes commits that nothing reaches."""
     from frazil.cli.output import print_json, require_consent
     from frazil.cli.repositories import open_repository, resolve
 
@@ -163,8 +163,15 @@ def reset(
             require_consent(f"remove {removed} from {branch}", given=yes)
         repository.reset_branch(branch, target, expected=tip)
     if as_json:
-        facts = {"dry_run": dry_run, "branch": branch, "from": str(tip), "to": str(target)}
-        print_json({**facts, "left": [str(each) for each in left]})
+        print_json(
+            {
+                "dry_run": dry_run,
+                "branch": branch,
+                "previous_snapshot_id": str(tip),
+                "snapshot_id": str(target),
+                "removed_snapshot_ids": [str(each) for each in left],
+            }
+        )
         return
     print(f"branch {branch} {'would go' if dry_run else 'went'} from {tip} to {target}")
     for each in left:

@@ -5,7 +5,6 @@ import os
 import re
 from collections.abc import Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 
 from frazil.cli.options import DEFAULT_REPO
 from frazil.cli.storage_flags import reach
+from frazil.dataclass import dataclass
 from frazil.engine.refs.version import Branch, Exactly, Tag, Version, find_ref
 from frazil.engine.repository import Repository
 from frazil.errors import (
@@ -26,7 +26,6 @@ from frazil.errors import (
     SnapshotNotFoundError,
 )
 from frazil.ids import ALPHABET, SnapshotId, format_ids
-from frazil.objectstore.archive import ArchiveStore
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.protocol import ObjectStore
 
@@ -262,6 +261,8 @@ def find_named(text: str) -> NamedRepository | None:
 def open_source(location: str) -> Repository:
     """The repository in a folder, in a bucket (s3://bucket/prefix), or in a bundle."""
     if "://" not in location and Path(location).is_file():
+        from frazil.objectstore.archive import ArchiveStore
+
         return Repository.open(ArchiveStore(location))
     return open_repository(location)
 

@@ -18,7 +18,7 @@ def rewrite_manifests(
     *,
     branch: OnBranch = "main",
     message: Annotated[
-        str, typer.Option("-m", "--message", help="Of the new commit.")
+        str, typer.Option("-m", "--message", help="Message of the new commit.")
     ] = "Rewrite manifests",
     split: Annotated[
         list[str] | None,
@@ -29,7 +29,7 @@ def rewrite_manifests(
         ),
     ] = None,
     amend: Annotated[
-        bool, typer.Option("--amend", help="In the place of the tip, not on top of it.")
+        bool, typer.Option("--amend", help="Replace the last commit instead of adding one.")
     ] = False,
     spark: OnSpark = False,
     dry_run: DryRun = False,
@@ -50,11 +50,11 @@ def rewrite_manifests(
         "arrays": len(plan.arrays),
         "manifests_before": plan.manifests,
         "references": plan.references,
-        "bytes_before": plan.bytes,
+        "size_bytes_before": plan.bytes,
     }
     if dry_run:
         if as_json:
-            print_json({"dry_run": True, "snapshot": None, **before})
+            print_json({"dry_run": True, "snapshot_id": None, **before})
         else:
             arrays = count_of(len(plan.arrays), "array")
             print(f"{count_of(plan.manifests, 'manifest')} of {arrays} would be rewritten")
@@ -62,8 +62,8 @@ def rewrite_manifests(
     with executor_for(repository, "rewrite-manifests", on_spark=spark) as executor:
         done = engine.rewrite_manifests(repository, plan, message, executor)
     if as_json:
-        after = {"manifests": done.manifests, "bytes": done.bytes}
-        print_json({"dry_run": False, "snapshot": done.snapshot, **before, **after})
+        after = {"manifests": done.manifests, "size_bytes": done.bytes}
+        print_json({"dry_run": False, "snapshot_id": done.snapshot, **before, **after})
         return
     print(f"branch {branch} is now at new snapshot {done.snapshot}")
     print(
@@ -115,12 +115,12 @@ def pack(
     small: Annotated[
         str, typer.Option(metavar="SIZE", help="Chunks of up to this size are packed.")
     ] = "1M",
-    size: Annotated[str, typer.Option(metavar="SIZE", help="Of a pack, about.")] = "16M",
+    size: Annotated[str, typer.Option(metavar="SIZE", help="Approximate size of a pack.")] = "16M",
     spark: OnSpark = False,
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Put small chunk objects of a branch's tip together, many chunks an object.
+    """Combine the small chunk objects of a branch's last commit into larger ones.
 
     The old objects stay until older snapshots are expired and garbage is collected.
     """
@@ -155,7 +155,7 @@ def unpack(
     dry_run: DryRun = False,
     as_json: AsJson = False,
 ) -> None:
-    """Give every chunk of a branch's tip that is in a pack an object of its own again."""
+    """Store each packed chunk of a branch's last commit as its own object again."""
     from frazil.cli.on_spark import executor_for
     from frazil.cli.repositories import open_repository
     from frazil.cli.views.maintenance_view import print_packing

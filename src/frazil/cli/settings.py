@@ -12,7 +12,9 @@ config_app = typer.Typer(
 )
 Key = Annotated[
     str,
-    typer.Argument(metavar="KEY", help="As `config show` has it, such as caching.num_chunk_refs."),
+    typer.Argument(
+        metavar="KEY", help="A name of `frazil config show`, such as caching.num_chunk_refs."
+    ),
 ]
 
 
@@ -110,7 +112,7 @@ def list_flags(repo: Repo, *, as_json: AsJson = False) -> None:
 @flags_app.command("set")
 def set_flag(
     repo: Repo,
-    name: Annotated[str, typer.Argument(metavar="FLAG", help="As `flags list` has it.")],
+    name: Annotated[str, typer.Argument(metavar="FLAG", help="A name of `frazil flags list`.")],
     switch: Annotated[Switch, typer.Argument(metavar="on|off|default")],
     *,
     as_json: AsJson = False,
@@ -144,12 +146,13 @@ class Version(StrEnum):
 def init(
     repo: Repo,
     spec_version: Annotated[
-        Version, typer.Option(help="Of the format; the alphas are for stores that can only create.")
+        Version,
+        typer.Option(help="Version of the format; the alphas are for stores that can only create."),
     ] = Version.V2,
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Make an empty repository in a new or empty folder, or below a prefix of a bucket."""
+    """Create an empty repository in a new or empty folder, or under a prefix of a bucket."""
     from frazil.cli.output import print_json
     from frazil.cli.repositories import store_at
     from frazil.engine.repository import Repository
@@ -164,7 +167,7 @@ def init(
     made = Repository.create(store_at(repo), generation=generations[spec_version])
     if as_json:
         tip = str(made.lookup_branch("main"))
-        print_json({"location": repo, "generation": str(made.generation), "snapshot": tip})
+        print_json({"location": repo, "generation": str(made.generation), "snapshot_id": tip})
     else:
         print(f"created an empty repository in {repo}")
 
@@ -271,7 +274,7 @@ def choose_default(name: Name, *, as_json: AsJson = False) -> None:
 
 def help_(
     topic: Annotated[
-        str, typer.Argument(metavar="[TOPIC]", help="A command, `storage`, or `exit-codes`.")
+        str, typer.Argument(metavar="TOPIC", help="A command, `storage`, or `exit-codes`.")
     ] = "",
 ) -> None:
     """Explain a command or a topic."""
@@ -322,7 +325,7 @@ _TYPER_COMPLETE_ARGS=(commandline -cp) frazil\"""",
 
 
 def completion(
-    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="Which shell.")],
+    shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell.")],
 ) -> None:
-    """Print what makes a shell complete commands and options; put it into its start file."""
+    """Print the completion script of a shell, to be sourced by its startup file."""
     print(SCRIPTS[shell])

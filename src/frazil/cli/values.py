@@ -60,7 +60,7 @@ def read(
     written = write_file(chosen, output)
     if as_json:
         print_json(
-            {"file": str(output), "shape": list(written), "snapshot": str(session.snapshot_id)}
+            {"file": str(output), "shape": list(written), "snapshot_id": str(session.snapshot_id)}
         )
     else:
         print(f"wrote {' x '.join(map(str, written)) or 'one'} values to {output}")
@@ -164,13 +164,16 @@ def write(
     ] = None,
     chunks: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=LENGTH,...", help="Of a new array; others are one chunk long."),
+        typer.Option(
+            metavar="NAME=LENGTH,...",
+            help="Chunk lengths of a new array; other dimensions have one chunk.",
+        ),
     ] = None,
     append: Annotated[
         str | None, typer.Option(metavar="NAME", help="Extend the array along this dimension.")
     ] = None,
     overwrite: Annotated[
-        bool, typer.Option("--overwrite", help="Replace an array that is there.")
+        bool, typer.Option("--overwrite", help="Replace an existing array.")
     ] = False,
     branch: OnBranch = "main",
     message: Message = None,
@@ -202,7 +205,7 @@ def write(
         shape = create(session, where, values, names, lengths, overwrite=overwrite)
     snapshot = session.commit(message or f"Write {file.name} to {where}")
     if as_json:
-        print_json({"snapshot": str(snapshot), "path": where.text, "shape": list(shape)})
+        print_json({"snapshot_id": str(snapshot), "path": where.text, "shape": list(shape)})
     else:
         sizes = " x ".join(map(str, shape)) or "one value"
         print(f"committed {snapshot} to {branch}: {where} is {sizes}")

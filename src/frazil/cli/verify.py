@@ -18,7 +18,7 @@ def verify(
         bool, typer.Option(help="Ask for the objects of virtual chunks on local disks, too.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option(help="Put right what takes no guessing; old files are kept.")
+        bool, typer.Option(help="Repair what can be repaired without guessing; old files are kept.")
     ] = False,
     spark: OnSpark = False,
     dry_run: DryRun = False,

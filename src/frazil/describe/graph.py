@@ -7,7 +7,7 @@ already, down to where it joins another line. Lines that do not overlap share a 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
-from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -18,6 +18,12 @@ from frazil.engine.refs.commit_metadata import merged_snapshots
 from frazil.engine.refs.refs import MAIN
 from frazil.engine.refs.version import Version, resolve
 from frazil.format.repo_info import RepoInfo
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import html
+else:
+    html = lazy_module("html")  # only pictures need it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -364,7 +370,7 @@ def svg_of(graph: Graph) -> str:
     for place, commit in enumerate(graph.commits):
         parts.append(
             f'<circle cx="{_x(graph.lines[owner[place]].lane)}" cy="{_y(place)}" r="{_RADIUS}"'
-            f' fill="{_colour(owner[place])}"><title>{escape(commit.id)}</title></circle>'
+            f' fill="{_colour(owner[place])}"><title>{html.escape(commit.id)}</title></circle>'
         )
         parts.append(
             f'<text x="{text_x}" y="{_y(place) + _RADIUS}">{_svg_caption(commit, owner[place])}'
@@ -403,16 +409,16 @@ def _svg_line(graph: Graph, owner: dict[int, int], number: int) -> str:
 
 def _svg_caption(commit: Commit, line: int) -> str:
     labels = [
-        f'<tspan font-weight="bold" fill="{_colour(line)}">{escape(_printable(name))}</tspan>'
+        f'<tspan font-weight="bold" fill="{_colour(line)}">{html.escape(_printable(name))}</tspan>'
         for name in commit.branches
     ] + [
         '<tspan font-weight="bold" font-style="italic"'
-        f' fill="{_TAG_COLOUR}">{escape(_printable(name))}</tspan>'
+        f' fill="{_TAG_COLOUR}">{html.escape(_printable(name))}</tspan>'
         for name in commit.tags
     ]
     shown = [
         f'<tspan fill-opacity="0.6">{commit.id[:_SHOWN_ID]}</tspan>',
         f"({', '.join(labels)})" if labels else "",
-        escape(_headline(commit.message)),
+        html.escape(_headline(commit.message)),
     ]
     return " ".join(filter(None, shown))

@@ -91,7 +91,7 @@ def node_as_row(node: Node) -> tuple[str, ...]:
 
 def node_as_json(node: Node) -> dict[str, Any]:
     metadata = json.loads(node.user_data)
-    facts: dict[str, Any] = {"path": str(node.path), "id": str(node.id)}
+    facts: dict[str, Any] = {"path": str(node.path), "node_id": str(node.id)}
     if node.array is None:
         return facts | {"type": "group", "attributes": metadata.get("attributes", {})}
     return facts | {

@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from functools import cache
-from html import escape
 from operator import index
 from types import UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 from frazil.dataclass import dataclass
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    import html
+else:
+    html = lazy_module("html")  # only notebooks need it
 
 _STYLE = (
     "<style>"
@@ -86,18 +91,18 @@ def _text_lines(view: View) -> Iterator[str]:
 def _html(view: View) -> str:
     parts = ['<div class="frazil">']
     if view.title:
-        parts.append(f'<div class="frazil-title">{escape(view.title)}</div>')
+        parts.append(f'<div class="frazil-title">{html.escape(view.title)}</div>')
     for name, value in view.fields:
         if (inner := _view_in(value)) is not None:
             folded = "<details open>" if inner.is_open else "<details>"
-            parts.append(f"{folded}<summary>{escape(name)}</summary>{_html(inner)}</details>")
+            parts.append(f"{folded}<summary>{html.escape(name)}</summary>{_html(inner)}</details>")
         elif isinstance(value, str) and "\n" in value:
-            inside = f"<summary>{escape(name)}</summary><pre>{escape(value)}</pre>"
+            inside = f"<summary>{html.escape(name)}</summary><pre>{html.escape(value)}</pre>"
             parts.append(f"<details open>{inside}</details>")
         else:
             parts.append(
-                f'<div><span class="frazil-name">{escape(name)}:</span>'
-                f" {escape(_text(value, view.absent))}</div>"
+                f'<div><span class="frazil-name">{html.escape(name)}:</span>'
+                f" {html.escape(_text(value, view.absent))}</div>"
             )
     return "".join([*parts, "</div>"])
 

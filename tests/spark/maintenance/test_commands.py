@@ -14,7 +14,7 @@ from tests.spark.repositories import make_weather
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
 # What is new has another name, and another size.
-NEW = ("snapshot", "commits", "bytes", "bytes_deleted", "peak_memory_bytes")
+NEW = ("snapshot_id", "commits", "size_bytes", "bytes_deleted", "peak_memory_bytes")
 COMMANDS = {
     "rewrite-manifests": ("--split", "time=2"),
     "pack": ("--small", "4000", "--size", "20000"),

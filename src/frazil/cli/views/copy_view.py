@@ -1,13 +1,12 @@
 """Results of copies and migrations, as text and as JSON."""
 
 from collections.abc import Iterable
-from dataclasses import asdict
 
 import numpy as np
 
 from frazil.api.actions import ConfirmedMigration
 from frazil.cli.options import count_of
-from frazil.cli.output import print_json
+from frazil.cli.output import print_json, result_as_json
 from frazil.describe.units import format_size
 from frazil.engine.session.session import Session
 from frazil.maintenance.copying.clone import CloneResult
@@ -18,7 +17,7 @@ from frazil.paths import NodePath
 def print_copy(done: CloneResult, target: str, *, verb: str, as_json: bool) -> None:
     """`verb` in the past tense."""
     if as_json:
-        print_json(asdict(done))
+        print_json(result_as_json(done))
         return
     if done.dry_run:
         state = "brought up to date" if done.exists else "made"
@@ -38,7 +37,7 @@ def print_copy(done: CloneResult, target: str, *, verb: str, as_json: bool) -> N
 
 def print_migration(done: MigrateResult, target: str, *, as_json: bool) -> None:
     if as_json:
-        print_json({"migrated": not done.dry_run, **asdict(done)})
+        print_json(result_as_json(done, migrated=not done.dry_run))
         return
     doing = "would be migrated" if done.dry_run else "migrated"
     print(
@@ -64,7 +63,7 @@ def print_current(repo: str, version: int, *, as_json: bool) -> None:
 
 def print_confirmation(done: ConfirmedMigration, *, as_json: bool) -> None:
     if as_json:
-        print_json(asdict(done))
+        print_json(result_as_json(done))
     elif not done.files:
         print("nothing to confirm")
     else:

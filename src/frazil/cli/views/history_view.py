@@ -8,6 +8,7 @@ from typing import Any
 
 import typer
 
+from frazil.cli.options import count_of
 from frazil.cli.output import Cell, format_time, print_json, print_table
 from frazil.cli.views.diff_view import as_json, as_text, diff_as_json, diff_as_text
 from frazil.cli.views.log_view import names_by_snapshot, record_as_json
@@ -16,7 +17,7 @@ from frazil.describe.units import format_size
 from frazil.describe.version_diff import VersionDiff, compare_versions
 from frazil.engine.history.history_editing import Edit, Edited
 from frazil.engine.refs.ancestry import SnapshotRecord
-from frazil.engine.refs.repo_settings import require_version_2
+from frazil.engine.refs.repo_settings import FLAGS, require_version_2
 from frazil.engine.refs.version import Branch, Exactly
 from frazil.engine.repository import Repository
 from frazil.errors import Conflict, IcechunkError, RebaseFailedError, RefNotFoundError
@@ -36,7 +37,7 @@ def commit_as_json(repository: Repository, snapshot: SnapshotId) -> dict[str, An
         ),
         "manifests": len(manifests),
         "manifest_bytes": sum(file.size_bytes for file in manifests),
-        "chunk_references": sum(file.num_refs for file in manifests),
+        "references": sum(file.num_refs for file in manifests),
         "changes": None if changes is None else as_json(changes),
     }
 
@@ -46,10 +47,10 @@ def commit_as_text(repository: Repository, snapshot: SnapshotId) -> str:
     record = repository.lookup_snapshot(snapshot)
     names = [*facts["branches"], *facts["tags"]]
     lines = [
-        f"snapshot  {facts['id']}" + (f"  ({', '.join(names)})" if names else ""),
+        f"snapshot  {facts['snapshot_id']}" + (f"  ({', '.join(names)})" if names else ""),
         f"parent    {facts['parent_id'] or 'none: the first one'}",
         f"written   {format_time(record.flushed_at_us)} UTC",
-        f"holds     {facts['chunk_references']} chunk references",
+        f"holds     {facts['references']} chunk references",
         f"manifests {facts['manifests']} ({format_size(facts['manifest_bytes'])})",
     ]
     lines += [f"{name}: {value}" for name, value in record.metadata.items()]
@@ -97,8 +98,29 @@ def operation_as_json(update: Update) -> dict[str, object]:
         "operation": type(update.kind).__name__,
         "updated_at": to_datetime(update.updated_at_us).isoformat(),
         "backup_path": update.backup_path,
-        **_facts(update),
+        **_facts_as_json(update),
     }
+
+
+def _flag_name(number: object) -> str | None:
+    return next((each.name for each in FLAGS if each.id == number), None)
+
+
+def _facts_as_json(update: Update) -> dict[str, object]:
+    """Facts by the names that all commands use."""
+    facts = _facts(update)
+    match facts:
+        case {"status": RepoStatus() as status}:
+            return {
+                "availability": status.availability.label,
+                "reason": status.reason,
+                "set_at": to_datetime(status.set_at_us).isoformat(),
+            }
+        case {"id": flag, "new_value": enabled}:
+            return {"flag": _flag_name(flag), "enabled": enabled}
+    ref = "tag" if type(update.kind).__name__.startswith("Tag") else "branch"
+    names = {"name": ref, "new": "snapshot_id", "previous": "previous_snapshot_id"}
+    return {names.get(name, name): value for name, value in facts.items()}
 
 
 # A repository at a glance, in words and as JSON.
@@ -119,8 +141,8 @@ def standing_as_json(repository: Repository, location: str) -> dict[str, Any]:
         "availability": "online",
         "reason": None,
         "set_at": None,
-        "branches": len(branches),
-        "tags": len(tags),
+        "branches": sorted(branches),
+        "tags": sorted(tags),
         "tip": _tip(repository),
     }
     if not repository.has_ops_log:
@@ -141,7 +163,7 @@ def _tip(repository: Repository) -> dict[str, Any] | None:
         return None
     return {
         "branch": "main",
-        "id": str(record.id),
+        "snapshot_id": str(record.id),
         "written_at": to_datetime(record.flushed_at_us).isoformat(),
         "message": record.message,
     }
@@ -149,8 +171,9 @@ def _tip(repository: Repository) -> dict[str, Any] | None:
 
 def standing_as_text(facts: dict[str, Any]) -> str:
     why = f": {facts['reason']}" if facts["reason"] else ""
-    counted = ("branches", "tags", "snapshots")
-    holds = [_count_text(facts[name], name) for name in counted if name in facts]
+    holds = [count_of(len(facts["branches"]), "branch"), count_of(len(facts["tags"]), "tag")]
+    if "snapshots" in facts:
+        holds.append(count_of(facts["snapshots"], "snapshot"))
     lines = [
         f"repository  {facts['location']} (format {facts['generation']})",
         f"status      {facts['availability']}{why}",
@@ -159,13 +182,8 @@ def standing_as_text(facts: dict[str, Any]) -> str:
     tip = facts["tip"]
     if tip is not None:
         message = tip["message"].partition("\n")[0]
-        lines.append(f"main        {tip['id']}  {tip['written_at'][:19]}  {message}")
+        lines.append(f"main        {tip['snapshot_id']}  {tip['written_at'][:19]}  {message}")
     return "\n".join(lines)
-
-
-def _count_text(count: int, name: str) -> str:
-    one = {"branches": "branch", "tags": "tag", "snapshots": "snapshot"}
-    return f"{count} {one[name] if count == 1 else name}"
 
 
 # Results of changes of history, in words and as JSON.
@@ -200,18 +218,18 @@ def run(operation: Callable[[Edit], Edited], edit: Edit, *, as_json: bool) -> No
 def _as_json(done: Edited, *, dry_run: bool) -> dict[str, object]:
     return {
         "dry_run": dry_run,
-        "snapshot": None if done.snapshot is None else str(done.snapshot),
+        "snapshot_id": None if done.snapshot is None else str(done.snapshot),
         "fast_forward": done.fast_forward,
         "solved": done.solved,
         "conflicts": [
             {
-                "type": each.conflict_type.name,
+                "conflict_type": each.conflict_type.name,
                 "path": each.path,
-                "chunks": each.conflicted_chunks,
+                "chunk_indexes": each.conflicted_chunks,
             }
             for each in done.conflicts
         ],
-        "applied": diff_as_json(done.applied),
+        "changes": diff_as_json(done.applied),
     }
 
 

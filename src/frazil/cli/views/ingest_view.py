@@ -2,12 +2,11 @@
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from frazil.cli.failure import Interrupted
 from frazil.cli.options import count_of
-from frazil.cli.output import print_json
+from frazil.cli.output import print_json, result_as_json
 from frazil.describe.units import format_size
 from frazil.engine.repository import Repository
 from frazil.flatbuf.strings import Strings
@@ -112,7 +111,11 @@ def print_ingest(
 ) -> None:
     """`prefixes` are those of the containers that were added."""
     if as_json:
-        print_json({**asdict(result), "containers_added": list(prefixes)})
+        skipped = [
+            {"file": one.path, "kind": one.kind, "reason": one.reason} for one in result.skipped
+        ]
+        added = {"skipped": skipped, "containers_added": list(prefixes)}
+        print_json(result_as_json(result) | added)
         return
     for one in result.skipped:
         print(f"skipped {one.reason}")

@@ -1,10 +1,11 @@
 """Results of garbage collection, packing and statistics, as text."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from frazil.cli.options import count_of
-from frazil.cli.output import format_time, print_json, print_table
+from frazil.cli.output import format_time, print_json, print_table, result_as_json
 from frazil.describe.units import format_size
 from frazil.format.repo_info import RepoInfo
 from frazil.ids import SnapshotId
@@ -24,18 +25,18 @@ from frazil.spark.pipelines.rechunk_plan import RechunkPlan
 def print_summary(summary: GCSummary, *, dry_run: bool) -> None:
     verb = "would be" if dry_run else "were"
     counts = {
-        "snapshots": summary.snapshots_deleted,
-        "transaction logs": summary.transaction_logs_deleted,
-        "manifests": summary.manifests_deleted,
-        "chunk objects": summary.chunks_deleted,
-        "backups": summary.backups_deleted,
-        "branches of killed jobs": summary.branches_deleted,
-        "temporary files": summary.temporary_files_deleted,
+        "snapshot": summary.snapshots_deleted,
+        "transaction log": summary.transaction_logs_deleted,
+        "manifest": summary.manifests_deleted,
+        "chunk object": summary.chunks_deleted,
+        "backup": summary.backups_deleted,
+        "job branch": summary.branches_deleted,
+        "temporary file": summary.temporary_files_deleted,
     }
     print(f"{format_size(summary.bytes_deleted)} {verb} deleted")
     for name, count in counts.items():
-        if count or name in {"snapshots", "chunk objects"}:
-            print(f"  {count} {name}")
+        if count or name in {"snapshot", "chunk object"}:
+            print(f"  {count_of(count, name)}")
     if summary.objects_failed_to_delete:
         print(f"{count_of(summary.objects_failed_to_delete, 'object')} could not be deleted")
         for error in summary.delete_errors:
@@ -67,6 +68,20 @@ def print_stats(found: StorageStats) -> None:
     print_table(headers, rows)
 
 
+def stats_as_json(found: StorageStats) -> dict[str, Any]:
+    return {
+        **asdict(found),
+        "refs": [_owner_as_json(each, each.kind) for each in found.refs],
+        "arrays": [_owner_as_json(each, "path") for each in found.arrays],
+    }
+
+
+def _owner_as_json(owner: OwnerStats, called: str) -> dict[str, Any]:
+    sizes = asdict(owner)
+    del sizes["kind"]
+    return {called: sizes.pop("name"), **sizes}
+
+
 def _row(owner: OwnerStats) -> tuple[str, ...]:
     return (owner.kind, owner.name, *_sizes(owner.total), *_sizes(owner.exclusive))
 
@@ -81,8 +96,6 @@ def _sizes(sizes: ChunkStorageStats) -> tuple[str, str, str]:
 
 # Results of packing and unpacking, as text and as JSON.
 
-_FIELDS = ("snapshot", "chunks", "packs", "references", "bytes")
-
 
 def print_packing(
     found: PackResult,
@@ -93,7 +106,7 @@ def print_packing(
     doing: tuple[str, str],  # pack, packed
 ) -> None:
     if as_json:
-        print_json({"dry_run": dry_run, **{name: getattr(found, name) for name in _FIELDS}})
+        print_json(result_as_json(found, dry_run=dry_run))
         return
     if not found.chunks:
         print(f"nothing to {doing[0]}")
@@ -117,12 +130,14 @@ def print_path_purge(
                 "dry_run": dry_run,
                 "path": plan.path.text,
                 "nodes": [node.path.text for node in plan.nodes],
-                "snapshots": [str(each) for each in plan.snapshots],
+                "snapshot_ids": [str(each) for each in plan.snapshots],
                 "transaction_logs": len(plan.logs),
                 "manifests": len(plan.manifests),
                 "chunks": len(plan.chunks),
                 "chunk_bytes": plan.chunk_bytes,
-                "commits": dict(commits),
+                "commits": [
+                    {"branch": name, "snapshot_id": snapshot} for name, snapshot in commits.items()
+                ],
                 "remaining": _as_json(plan.remaining),
             }
         )
@@ -148,7 +163,7 @@ def print_message_purge(plan: MessagePurgePlan, *, dry_run: bool, as_json: bool)
         print_json(
             {
                 "dry_run": dry_run,
-                "snapshots": [str(each) for each in plan.snapshots],
+                "snapshot_ids": [str(each) for each in plan.snapshots],
                 "backups": len(plan.backups),
                 "remaining": _as_json(plan.remaining),
             }
@@ -177,17 +192,17 @@ def _print_remaining(remaining: Sequence[Remaining]) -> None:
 def plan_as_json(plan: RechunkPlan) -> dict[str, Any]:
     return {
         "dry_run": True,
-        "snapshot": plan.snapshot,
-        "bytes": plan.size_bytes,
+        "snapshot_id": plan.snapshot,
+        "size_bytes": plan.size_bytes,
         "arrays": [
             {
                 "path": one.source.text,
                 "into": one.target.text,
                 "shape": list(one.cut.shape),
-                "chunks": list(one.layout.chunks or ()),
-                "shards": None if one.layout.shards is None else list(one.layout.shards),
+                "chunk_shape": list(one.layout.chunks or ()),
+                "shard_shape": None if one.layout.shards is None else list(one.layout.shards),
                 "codecs": [codec["name"] for codec in one.layout.codecs],
-                "bytes": one.size_bytes,
+                "size_bytes": one.size_bytes,
                 "read_bytes": one.read_bytes,
                 "scratch_bytes": one.scratch_bytes,
                 "tasks": len(one.cut),
@@ -207,10 +222,10 @@ def print_plan(plan: RechunkPlan) -> None:
         [
             one["into"],
             _lengths(one["shape"]),
-            _lengths(one["chunks"]),
-            _lengths(one["shards"] or ["-"]),
+            _lengths(one["chunk_shape"]),
+            _lengths(one["shard_shape"] or ["-"]),
             " ".join(one["codecs"]),
-            *(format_size(one[size]) for size in ("bytes", "read_bytes", "scratch_bytes")),
+            *(format_size(one[size]) for size in ("size_bytes", "read_bytes", "scratch_bytes")),
             one["tasks"],
         ]
         for one in arrays

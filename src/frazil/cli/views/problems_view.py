@@ -77,15 +77,15 @@ def as_json(report: VerifyReport, result: RepairResult | None, *, dry_run: bool)
         "spec_version": report.spec_version,
         "snapshots": report.snapshots,
         "manifests": report.manifests,
-        "chunk_refs": {
+        "stored_chunks": {
             "native": report.refs.native,
             "inline": report.refs.inline,
             "virtual": report.refs.virtual,
         },
         "files": report.files,
-        "bytes": report.total_bytes,
+        "size_bytes": report.total_bytes,
         "unreferenced": {
-            folder.rstrip("/"): {"files": each.files, "bytes": each.bytes}
+            folder.rstrip("/"): {"files": each.files, "size_bytes": each.bytes}
             for folder, each in report.unreferenced.items()
         },
         "problems": [_problem_as_json(each) for each in report.problems],
@@ -106,8 +106,8 @@ def _problem_as_json(each: Problem) -> dict[str, Any]:
         "severity": str(each.severity),
         "kind": each.kind,
         "file": each.place.file,
-        "node": each.place.node,
-        "chunk": None if chunk is None else list(chunk),
+        "path": each.place.node,
+        "chunk_index": None if chunk is None else list(chunk),
         "text": each.text,
         "count": each.count,
         "repairable": each.repairable,

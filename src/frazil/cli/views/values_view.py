@@ -221,7 +221,7 @@ def print_values(chosen: Selected, *, plain: bool, as_json: bool) -> None:
         print_json(
             {
                 "path": chosen.array.path,
-                "dims": list(chosen.array.dims),
+                "dimension_names": list(chosen.array.dims),
                 "coords": {name: _plain(each) for name, each in along.items()},
                 "values": _plain(values),
             }
@@ -307,7 +307,7 @@ def print_head(session: Session, path: NodePath, count: int, *, as_json: bool) -
     stored = ", ".join(f"{n} {kind}" for kind, n in facts["stored_chunks"].items() if n)
     lines = {
         "array": f"{path}  ({sizes}) {facts['data_type']}, {format_size(facts['size_bytes'])}",
-        "chunks": f"{tuple(facts['chunks'])}; stored: {stored or 'none'}",
+        "chunks": f"{tuple(facts['chunk_shape'])}; stored: {stored or 'none'}",
         "codecs": " ".join(facts["codecs"]),
         "fill value": json.dumps(facts["fill_value"]),
     }
@@ -332,7 +332,7 @@ def _facts(session: Session, path: NodePath) -> dict[str, Any]:
         "shape": metadata["shape"],
         "dimension_names": metadata.get("dimension_names"),
         "data_type": metadata["data_type"],
-        "chunks": grid.get("chunk_shape", metadata["shape"]),
+        "chunk_shape": grid.get("chunk_shape", metadata["shape"]),
         "codecs": [
             codec["name"] if isinstance(codec, dict) else codec for codec in metadata["codecs"]
         ],
