@@ -118,6 +118,11 @@ def session(
         return started
 
 
+def is_running() -> bool:
+    """True if there is a session in this process, in whatever thread it was started."""
+    return SparkSession._instantiatedSession is not None  # noqa: SLF001 -- the others ask a thread
+
+
 def _configuration(folder: Path, *, short_lived: bool, config: Mapping[str, str]) -> dict[str, str]:
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)
