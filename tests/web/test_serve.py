@@ -139,6 +139,27 @@ def test_ctrl_c_also_ends_spark(made: Made) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.spark
+def test_without_java_the_rest_goes_on(made: Made) -> None:
+    with serving(made.path, "--port", 0, "--json", start_new_session=True) as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        client = Client("127.0.0.1", int(url.removesuffix("/").rpartition(":")[2]))
+        assert client.json("sql", q="SELECT 1")["rows"] == [["1"]]
+        (java,) = (each for each in processes_of(process.pid) if "java" in command_of(each))
+        os.kill(int(java), signal.SIGKILL)
+        found = client.json("sql", q="SELECT 1")
+        assert (found["kind"], "frazil serve" in found["problem"]) == ("no-spark", True)
+        assert client.json("repository")["branches"]["name"] == ["main", "side"]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+
+
+def command_of(process: str) -> str:
+    return Path("/proc", process, "comm").read_text()
+
+
 def processes_of(session: int) -> list[str]:
     """Ids of the processes of a session that have not ended."""
     found = []

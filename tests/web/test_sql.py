@@ -326,6 +326,12 @@ def test_results_have_limits(client: Client) -> None:
     assert client.refusal("sql", q="SELECT 1", at="branch:nowhere")[0] == 404
 
 
+def test_a_query_without_enough_memory_is_one_line(client: Client) -> None:
+    kind, text = problem(client, "SELECT length(repeat('x', 2000000000)) FROM range(8)")
+    assert (kind, text) == ("sql", "Spark has not enough memory for this query: read less")
+    assert client.json("sql", q="SELECT 1")["rows"] == [["1"]]
+
+
 def test_numbers_keep_their_digits(client: Client) -> None:
     query = "SELECT float(0.1), double(0.1), bigint(9007199254740993), double('NaN'), true, 1.50BD"
     found = client.json("sql", q=query)

@@ -1,4 +1,4 @@
-"""Where the repository is, for programs that the explorer writes; never with secrets."""
+"""Location of the repository in programs that the explorer writes; never with secrets."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -84,7 +84,7 @@ def _call(
 
 
 def _credentials(credentials: Any) -> dict[str, object]:
-    """Whatever the server was given, a program of somebody else looks into its environment."""
+    """Credentials are left to the environment of the program, also if the server was given some."""
     is_anonymous = "Anonymous" in type(credentials).__name__
     return {"anonymous": True} if is_anonymous else {"from_env": True}
 

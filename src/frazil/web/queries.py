@@ -166,7 +166,7 @@ class SparkQueries:
             try:
                 query.answer.set_result(self._answer(query))
             except Exception as error:  # noqa: BLE001 -- told to the one who asked
-                query.answer.set_exception(_told(error, query))
+                query.answer.set_exception(_told(error, query, self._spark))
         if self._is_own and self._spark is not None:
             self._spark.stop()
         self._spark = None
@@ -237,13 +237,17 @@ def _problem(error: BaseException) -> dict[str, object]:
     return {"problem": str(error)[:_LONGEST_CELL], "kind": kind}
 
 
-def _told(error: Exception, query: Query) -> IcechunkError:
+def _told(error: Exception, query: Query, spark: Any) -> IcechunkError:
     """The error as a user needs it: without Spark's plans, and without what cancelling caused."""
     if query.cancelled.is_set():
         return SessionStateError("the query was cancelled", kind="cancelled")
     if isinstance(error, IcechunkError):
         return error
-    text = _PLAN.sub(r"\1", str(error)).strip()
+    if spark is not None and spark_session.has_ended(spark):
+        return SessionStateError("Spark has ended: start `frazil serve` again", kind="no-spark")
+    text = _PLAN.sub(r"\1", str(error)).partition("\n\tat ")[0].strip()
+    if "OutOfMemoryError" in text:
+        text = "Spark has not enough memory for this query: read less"
     if text.startswith(f"[{_NO_FUNCTION}"):
         place = re.search(r"; line \d+ pos \d+", text)
         text = "a function of this query does not exist, or is not allowed here" + (

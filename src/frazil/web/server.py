@@ -176,8 +176,8 @@ def create_app(
 ) -> ASGIApp:
     """Answers only to `hosts`, and with `any_address` to every IP address.
 
-    Several repositories, by name, are below /repo/NAME, and the first page lists them. Whoever
-    gives `queries` stops them.
+    Several repositories, by name, are below /repo/NAME, and the first page lists them. The
+    caller closes `queries`.
     """
     queries = queries or SparkQueries()
     files = _static_files()

@@ -77,6 +77,9 @@ function drawTop(repository) {
     h("button", { type: "button", class: "icon", title: "Light or dark", "aria-label": "Switch between light and dark", id: "theme", onclick: switchTheme }, "◐"),
     h("button", { type: "button", class: "icon", title: "Keys (?)", "aria-label": "Show the keys", id: "help", onclick: () => document.getElementById("keys").showModal() }, "?"),
   );
+  const nav = document.querySelector("#top nav"); // on phones it is wider than the screen
+  const here = nav.querySelector("[aria-current]");
+  if (here) nav.scrollLeft = here.offsetLeft - nav.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
 }
 
 async function begin() {

@@ -46,7 +46,7 @@ function insert(field, text) {
 function tableList(tables, field) {
   const word = (each) => h("button", { type: "button", class: "word", title: `Insert ${each}`, onclick: () => insert(field, quoted(each)) }, name(each, { title: null }));
   const rows = tables.map((each) => h("li", {}, word(each.name), h("span", { class: "quiet" }, " ", h("bdi", {}, each.path), ": "), each.columns.map((column) => [word(column), " "])));
-  return h("details", { class: "card tables", open: tables.length < 9 }, h("summary", {}, `${plural(tables.length, "table")} and their columns`), h("ul", { class: "paths" }, rows));
+  return h("details", { class: "card tables", open: tables.length < 9 }, h("summary", {}, `Tables and columns (${count(tables.length)})`), h("ul", { class: "paths" }, rows));
 }
 
 export async function drawSql(main, parameters, signal) {
