@@ -256,8 +256,8 @@ def test_what_is_shown_is_saved_and_copied(seen: Window, place: Path) -> None:
     query = seen.page.inner_text("#snippet")
     assert "time = 31" in query  # a calendar that no TIMESTAMP has
     assert "lat BETWEEN 32 AND 68" in query
-    assert "FROM repo" in query
-    assert f'-- frazil sql {place} "..." --group /ocean --tag v1\n' in query
+    assert "FROM repo.`ocean`" in query
+    assert f'-- frazil sql {place} "..." --tag v1\n' in query
 
 
 def test_the_difference_of_two_versions_is_a_map(seen: Window) -> None:

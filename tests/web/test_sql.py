@@ -130,6 +130,22 @@ def test_the_file_has_all_rows_and_the_table_the_first(seen: Window) -> None:
     np.testing.assert_array_equal(np.array(lines[1:])[:, 2].astype("f4"), FIELD[0].ravel())
 
 
+def test_what_an_array_shows_opens_as_a_query(seen: Window) -> None:
+    seen.visit("browse", path="/climate/t2m", at="tag:v1", slice_at="2,*,*", region="10,30,0,50")
+    seen.page.wait_for_selector("#preview[data-state=ready]")
+    seen.page.click("#save")
+    seen.page.click("#open-sql")
+    seen.page.wait_for_selector("#query")
+    seen.settle()
+    assert seen.parameters()["at"] == "tag:v1"
+    seen.page.click("#run")
+    seen.page.wait_for_selector("#query-form[data-state=done]")
+    assert seen.texts("#result th .name") == ["lat", "lon", "t2m"]
+    rows = sorted([float(each) for each in row] for row in rows_of(seen))
+    np.testing.assert_array_equal(np.array(rows)[:, 2].astype("f4"), FIELD[2, 10:30].ravel())
+    np.testing.assert_array_equal(np.unique(np.array(rows)[:, 0]), LATITUDE[10:30])
+
+
 def test_the_copied_program_gives_the_same(seen: Window, tmp_path: Path) -> None:
     run(seen, "SELECT count(*) AS n,\n  max(t2m) AS hot FROM climate", at="tag:v1")
     shown = rows_of(seen)

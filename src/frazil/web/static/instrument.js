@@ -5,9 +5,9 @@ import { coastlines } from "./coast.js";
 import { h, name, replace } from "./dom.js";
 import { bytes, count, number, plural } from "./format.js";
 import { Plot } from "./plot.js";
-import { amend, current, failure } from "./router.js";
+import { amend, current, failure, visit } from "./router.js";
 import { Chart, drawSeries } from "./series.js";
-import { asPython, asSql, showCode } from "./snippets.js";
+import { asPython, asQuery, asSql, showCode } from "./snippets.js";
 import { placeText } from "./ticks.js";
 
 export const OPTIONS = ["axes", "slice_at", "region", "flip", "scale", "low", "high", "points", "coast"];
@@ -313,7 +313,8 @@ class Instrument {
       this.found.is_number ? download("csv", "Values (CSV)") : null,
       this.found.is_number && this.found.has_netcdf ? download("nc", "Values (NetCDF)") : null,
       this.button("Copy as Python", "Copy as Python", () => this.copy("Python", asPython), { id: this.id("copy-python") }),
-      this.button("Copy as SQL", "Copy as SQL", () => this.copy("SQL", asSql), { id: this.id("copy-sql") })));
+      this.button("Copy as SQL", "Copy as SQL", () => this.copy("SQL", asSql), { id: this.id("copy-sql") }),
+      this.button("Open as a query in SQL", "Open in SQL", () => visit("/sql", { at: this.at, q: asQuery(this) }), { id: this.id("open-sql") })));
     return menu;
   }
 

@@ -77,13 +77,18 @@ function condition(found, axis) {
 }
 
 // The query of the version `at` alone: a difference is two of them.
-export function asSql({ location, at, node, found }) {
-  const own = node.path.slice(node.path.lastIndexOf("/") + 1);
+export function asQuery({ node, found }) {
+  const slash = node.path.lastIndexOf("/");
+  const [group, own] = [node.path.slice(1, slash), node.path.slice(slash + 1)];
   const columns = [...found.axes.map((axis) => quoted(found.dimensions[axis].name)), quoted(own)];
-  const where = found.shape.map((_, axis) => condition(found, axis)).filter(Boolean);
-  const group = node.path.slice(0, node.path.lastIndexOf("/"));
+  const conditions = found.shape.map((_, axis) => condition(found, axis)).filter(Boolean);
+  return [`SELECT ${columns.join(", ")}`, `FROM repo${group ? `.\`${group.replaceAll("`", "``")}\`` : ""}`, conditions.length ? `WHERE ${conditions.join("\n  AND ")}` : null].filter(Boolean).join("\n");
+}
+
+// The same for a shell.
+export function asSql({ location, at, node, found }) {
   const version = at.startsWith("branch:") ? `--branch ${shell(at.slice(7))}` : at.startsWith("tag:") ? `--tag ${shell(at.slice(4))}` : `--snapshot ${at}`;
-  return [`-- frazil sql ${shell(place(location))} "..."${group ? ` --group ${shell(group)}` : ""} ${version}${flags(location)}`, `SELECT ${columns.join(", ")}`, "FROM repo", where.length ? `WHERE ${where.join("\n  AND ")}` : null].filter(Boolean).join("\n");
+  return `-- frazil sql ${shell(place(location))} "..." ${version}${flags(location)}\n${asQuery({ node, found })}`;
 }
 
 const mentions = (query, table) => new RegExp(`(?<!\\w)${table.replaceAll(/[^\w]/g, "\\$&")}(?!\\w)`, "i").test(query);
