@@ -1,12 +1,13 @@
 """A Spark session for statements that may only read the tables of one catalog.
 
-Three things, each of which would be enough for most statements:
+Three layers:
 
     the session     has no function that calls Java methods or opens files, reads no files by
                     their paths (csv.`/etc/passwd`), and does not replace ${env:NAME} by values
     the statement   is parsed by Spark: each node of its plan must be in _PLANS or _STATEMENTS,
                     and names with several parts begin with one of the tables
-    the query       as Spark has analysed it, before it runs: all its relations are of the catalog
+    the query       as Spark has analysed it, before it runs: all its relations are of the catalog,
+                    also those in places of the parsed plan that are not looked into
 
 What is not listed is refused: a version of Spark with a new statement or function does not open a
 door.
@@ -124,6 +125,7 @@ def _require_own_tables(frame: DataFrame, catalog: str) -> None:
             owner = node.catalog()
             if owner.isEmpty() or owner.get().name() != catalog:
                 raise _refusal("only tables of this repository can be read")
+            _require_no_options(node)
 
 
 def _require_plan(plan: Any, names: Collection[str]) -> None:
@@ -134,8 +136,13 @@ def _require_plan(plan: Any, names: Collection[str]) -> None:
         parts = [str(part) for part in _items(node.multipartIdentifier())]
         if len(parts) > 1 and parts[0].casefold() not in names:
             raise _refusal(f"there is no table {'.'.join(parts)!r} in this repository")
-        if _kind(node) == "UnresolvedRelation" and not node.options().isEmpty():
-            raise _refusal("options of tables (WITH) are not allowed here")
+        if _kind(node) == "UnresolvedRelation":
+            _require_no_options(node)
+
+
+def _require_no_options(relation: Any) -> None:
+    if not relation.options().isEmpty():
+        raise _refusal("options of tables (WITH) are not allowed here")
 
 
 def _require_known(node: Any) -> None:
