@@ -251,7 +251,7 @@ def test_a_mistake_is_told_where_it_is(seen: Window) -> None:
         "SELECT * FROM spark_catalog.default.climate",
         "SELECT * FROM climate WITH (path = '{folder}')",
         "FROM climate |> SET t2m = (SELECT max(t2m) FROM climate WITH (path = '{folder}'))",
-        "FROM climate |> SET t2m = (SELECT TRANSFORM(t2m) USING 'cat {secret}' FROM climate)",
+        "FROM climate |> SET t2m = (SELECT TRANSFORM(lat) USING 'cat {secret}' AS x FROM climate)",
         "SELECT * FROM IDENTIFIER('text.`{secret}`')",
         "SELECT (SELECT max(value) FROM text.`{secret}`) FROM climate",
         "SELECT * FROM climate WHERE EXISTS (SELECT * FROM text.`{secret}`)",

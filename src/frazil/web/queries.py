@@ -17,8 +17,6 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import numpy as np
-
 from frazil.errors import IcechunkError, InvalidInputError, SessionStateError
 from frazil.ids import SnapshotId
 from frazil.lazy import lazy_module
@@ -207,7 +205,10 @@ def _result(
 ) -> dict[str, object]:
     shown, size = list[list[str | None]](), 0
     for row in rows[:most]:
-        cells = [_text(value, kind, longest) for value, (_, kind) in zip(row, kinds, strict=True)]
+        cells = [
+            _text(sql.shortest_digits(value, kind), longest)
+            for value, (_, kind) in zip(row, kinds, strict=True)
+        ]
         size += sum(len(each.encode()) for each in cells if each is not None)
         if size > MAX_BYTES and shown:
             break
@@ -219,14 +220,12 @@ def _result(
     return {"columns": columns, "rows": shown, "more": len(shown) < len(rows)}
 
 
-def _text(value: object, kind: str, longest: int) -> str | None:
+def _text(value: object, longest: int) -> str | None:
     match value:
         case None:
             return None
         case bool():
             return str(value).lower()
-        case float() if kind == "float":
-            return str(np.float32(value))  # the digits that it has
         case _:
             text = str(value)
             return text if len(text) <= longest else f"{text[:longest]}…"

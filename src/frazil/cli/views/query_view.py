@@ -17,7 +17,13 @@ from frazil.cli.output import TABLE, OutputFormat, print_table
 from frazil.cli.repositories import open_repository, parse_snapshot
 from frazil.engine.repository import Repository
 from frazil.spark.io.read import make_version, open_options
-from frazil.spark.io.sql import SqlPlan, current_catalog, group_tables, times_as_text
+from frazil.spark.io.sql import (
+    SqlPlan,
+    current_catalog,
+    group_tables,
+    shortest_digits,
+    times_as_text,
+)
 from frazil.spark.table.opened import Opened
 
 # The rows of a query's result, as a table, as CSV or as JSON.
@@ -122,8 +128,10 @@ class Queries:
     def run(self, query: str) -> None:
         with self._current_catalog(query) as spark:
             frame = times_as_text(spark.sql(query))
-        rows = frame.toLocalIterator(prefetchPartitions=True)
-        print_rows(frame.columns, map(tuple, rows), self.output)
+        kinds = [kind for _, kind in frame.dtypes]
+        found = frame.toLocalIterator(prefetchPartitions=True)
+        rows = (tuple(map(shortest_digits, row, kinds)) for row in found)
+        print_rows(frame.columns, rows, self.output)
 
     @contextmanager
     def _current_catalog(self, query: str) -> Iterator[Any]:

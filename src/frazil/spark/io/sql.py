@@ -27,6 +27,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
 from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
@@ -230,6 +231,15 @@ def cells_as_text(frame: DataFrame, longest: int) -> DataFrame:
 
 _TIMES = {"timestamp", "timestamp_ntz", "date"}
 NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"}  # Spark's types
+
+
+def shortest_digits(value: object, kind: str) -> object:
+    """A value of a column as Python has it, but FLOAT without digits that it does not have: 0.1
+    rather than 0.10000000149011612, the nearest DOUBLE.
+    """
+    if kind == "float" and isinstance(value, float):
+        return float(str(np.float32(value)))
+    return value
 
 
 def _time_text(name: str) -> str:
