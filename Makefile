@@ -5,7 +5,7 @@ SHELL := /bin/bash
 # Where it is set, each of the many processes of Spark would compile all that it imports.
 unexport PYTHONDONTWRITEBYTECODE
 .NOTPARALLEL:
-.PHONY: help venv servers constraints demo test test-long test-strict compat spark spark-matrix lowest test-versions soak fuzz prove check lint types format audit bench bench-peers bench-scale bench-spark reliability docs cli-docs parity clean
+.PHONY: help venv servers constraints demo test test-long test-strict compat spark spark-matrix lowest test-versions soak fuzz prove check lint types format audit bench bench-peers bench-scale bench-spark reliability docs cli-docs explorer-images parity clean
 
 BIN := .venv/bin
 READY := .venv/.ready-
@@ -116,6 +116,9 @@ reliability: $(READY)test ## write the table of docs/reliability.md: every fault
 docs: $(READY)test ## the pages as a site with a search and a reference, in .build/site
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "open .build/site/index.html"
+
+explorer-images: $(READY)test ## write docs/images/explorer: its main pages at three widths, in light and dark
+	$(BIN)/python -m scripts.explorer_images
 
 cli-docs: $(READY)test ## write docs/cli.md: run the commands it shows, and record their output
 	$(BIN)/python -m scripts.make_cli_docs

@@ -1,10 +1,16 @@
-"""Pictures of the explorer for the documentation: python -m scripts.explorer_images.
+"""Pictures of the explorer for the documentation: `make explorer-images`.
 
-Makes a repository, serves it, and looks at it with the system's Chromium, in light and in dark.
+Makes a repository, serves it, and looks at its main pages with the system's Chromium: on a phone,
+on a desk and on a wall, in light and in dark. Arguments name some of the pages.
+tests/web/test_screens.py takes the same pictures.
 """
 
 import io
+import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +25,7 @@ from frazil.objectstore.local import LocalStore
 from frazil.web.server import Server
 from tests.web.browsing import browser_of_the_system, window
 
-IMAGES = Path(__file__).parents[1] / "docs" / "images"
+IMAGES = Path(__file__).parents[1] / "docs" / "images" / "explorer"
 ARRAY = "climate/temperature"
 TIMES, DOWN, ACROSS = 36, 181, 360
 MESSAGES = ("First twelve days", "Twelve more", "Up to the end of the month")
@@ -116,37 +122,65 @@ def _branch_off(repo: frazil.Repository, start: str) -> None:
     session.flush("A try that no branch has")
 
 
-def take(browser: Browser, url: str) -> None:
-    array = {"path": "/" + ARRAY, "slice_at": "5,*,*"}
-    views = {
-        "explorer-light": (False, 1440, 1130, "browse", {**array, "points": "40,100;90,200"}),
-        "explorer-dark": (True, 1440, 900, "compare", {"start": "tag:v1", "to": "branch:main"}),
-        "explorer-overview": (False, 1440, 700, "", {}),
-        "explorer-wide": (True, 2200, 1200, "browse", array),
-        "explorer-commits": (False, 1440, 620, "commits", {}),
-        "explorer-phone": (False, 390, 844, "browse", array),
-    }
-    for name, (dark, width, height, page, asked) in views.items():
-        with window(browser, url, dark=dark) as seen:
-            seen.page.set_viewport_size({"width": width, "height": height})
-            seen.visit(page, **asked)
-            seen.page.wait_for_timeout(1500)
-            if width < 600:
-                seen.page.evaluate("document.querySelector('.heading').scrollIntoView()")
-            shot = Image.open(io.BytesIO(seen.page.screenshot()))
-        # 256 colours are enough for both the text and the pictures in it.
-        shot.convert("RGB").quantize(256, dither=Image.Dither.NONE).save(
-            IMAGES / f"{name}.png", optimize=True
-        )
+ARRAY_VIEW = {"path": f"/{ARRAY}", "slice_at": "5,*,*"}
+QUERY = """\
+SELECT round(latitude / 30) * 30 AS band, avg(temperature) AS mean, max(temperature) AS warmest
+FROM climate
+WHERE time >= '2026-01-05'
+GROUP BY band ORDER BY band DESC"""
+# Page and parameters
+VIEWS: dict[str, tuple[str, dict[str, str]]] = {
+    "overview": ("", {}),
+    "array": ("browse", {**ARRAY_VIEW, "points": "40,100;90,200"}),
+    "compare": ("compare", {"start": "tag:v1", "to": "branch:main"}),
+    "commits": ("commits", {}),
+    "sql": ("sql", {"q": QUERY}),
+}
+SIZES = {390: 844, 1440: 1130, 2200: 1240}
+THEMES = ("light", "dark")
+PHONE = 600  # below it, pages are long
+
+
+def look(browser: Browser, url: str, view: str, width: int, theme: str) -> Image.Image:
+    """A picture of a page, which fits its window, logs no error and asks no other server."""
+    page, asked = VIEWS[view]
+    with window(browser, url, dark=theme == "dark") as seen:
+        seen.page.set_viewport_size({"width": width, "height": SIZES[width]})
+        seen.visit(page, **asked)
+        if view == "sql":
+            seen.page.press("#query", "Control+Enter")
+            seen.page.wait_for_selector("#query-form[data-state=done]")
+        seen.page.wait_for_load_state("networkidle")
+        seen.page.wait_for_timeout(500)
+        if width < PHONE and view == "array":
+            seen.page.evaluate("document.querySelector('.heading').scrollIntoView()")
+        wide: int = seen.page.evaluate("document.documentElement.scrollWidth")
+        if wide > width:
+            raise AssertionError(f"{view} is {wide} wide where {width} are seen")
+        return Image.open(io.BytesIO(seen.page.screenshot())).convert("RGB")
+
+
+def name_of(view: str, width: int, theme: str) -> str:
+    return f"{view}-{width}-{theme}.webp"
+
+
+@contextmanager
+def served(folder: Path) -> Iterator[Server]:
+    make(folder / "weather")
+    with Server(Repository.open(LocalStore(folder / "weather")), name="weather") as running:
+        yield running
 
 
 def main() -> None:
     IMAGES.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as folder:
-        make(Path(folder) / "repo")
-        repository = Repository.open(LocalStore(Path(folder) / "repo"))
-        with Server(repository, name="weather") as running, browser_of_the_system() as browser:
-            take(browser, running.url)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        served(Path(folder)) as running,
+        browser_of_the_system() as browser,
+    ):
+        for view, width, theme in product(sys.argv[1:] or VIEWS, SIZES, THEMES):
+            shot = look(browser, running.url, view, width, theme)
+            shot.save(IMAGES / name_of(view, width, theme), quality=78, method=6)
 
 
 if __name__ == "__main__":

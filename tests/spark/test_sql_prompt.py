@@ -70,6 +70,12 @@ def test_tables_are_shown_by_name(typed: Typing) -> None:
     assert {",repo,False", ",weather,False", ",surface_hourly,False"} <= set(shown[3:])
 
 
+def test_single_precision_has_no_digits_of_double(typed: Typing) -> None:
+    shown, wrong = typed("SELECT float(0.1) AS x, double(0.1) AS y, float('nan'), float(NULL);")
+    assert wrong == []
+    assert shown[1:] == ["0.1,0.1,nan,"]
+
+
 @pytest.mark.parametrize(
     "statement",
     [

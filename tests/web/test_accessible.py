@@ -17,6 +17,7 @@ PAGES = (
     "browse",
     f"browse?path={TEMPERATURE}&points=10,20;30,40",
     "compare?from=tag:v1&to=branch:main",
+    "sql",
     "operations",
     "storage",
     "search?q=t",

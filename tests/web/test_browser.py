@@ -334,8 +334,8 @@ def test_the_keyboard_reaches_everything(seen: Window) -> None:
         script = "document.activeElement.id || document.activeElement.textContent"
         reached.append(seen.page.evaluate(script))
     assert reached[0] == "Skip to content"
-    assert reached[2:8] == ["Overview", "Commits", "Browse", "Compare", "Operations", "Storage"]
-    assert reached[8:13] == ["version", "search", "theme", "help", "count"]
+    assert reached[2:8] == ["Overview", "Commits", "Browse", "Compare", "SQL", "Operations"]
+    assert reached[8:14] == ["Storage", "version", "search", "theme", "help", "count"]
     seen.page.keyboard.press("?")
     assert seen.page.locator("dialog[open]").count() == 1
     seen.page.keyboard.press("Escape")

@@ -71,7 +71,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def served(place: Path) -> Iterator[Server]:
-    with Server(Repository.open(LocalStore(place)), name=str(place)) as running:
+    with Server(Repository.open(LocalStore(place)), name="ocean") as running:
         yield running
 
 
@@ -247,7 +247,7 @@ def test_what_is_shown_is_saved_and_copied(seen: Window, place: Path) -> None:
     seen.page.click("#copy-python")
     names: dict[str, Any] = {}
     program = seen.page.inner_text("#snippet")
-    assert str(place) in program
+    assert f"frazil.local_filesystem_storage({str(place)!r})" in program
     exec(compile(program, "copied", "exec"), names)  # noqa: S102 -- what a user would paste
     np.testing.assert_array_equal(names["values"].values, part)
     seen.page.click("dialog.code >> text=Close")
@@ -256,8 +256,8 @@ def test_what_is_shown_is_saved_and_copied(seen: Window, place: Path) -> None:
     query = seen.page.inner_text("#snippet")
     assert "time = 31" in query  # a calendar that no TIMESTAMP has
     assert "lat BETWEEN 32 AND 68" in query
-    assert "FROM repo" in query
-    assert '--tag "v1"' in query
+    assert "FROM repo.`ocean`" in query
+    assert f'-- frazil sql {place} "..." --tag v1\n' in query
 
 
 def test_the_difference_of_two_versions_is_a_map(seen: Window) -> None:

@@ -1,14 +1,18 @@
 """`frazil serve`, as a process."""
 
 import json
+import os
 import re
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+
+import pytest
 
 import frazil
 from tests.web.made import Client, Made
@@ -17,13 +21,14 @@ COMMAND = Path(sys.executable).with_name("frazil")
 
 
 @contextmanager
-def serving(*arguments: object) -> Iterator[subprocess.Popen[str]]:
+def serving(*arguments: object, start_new_session: bool = False) -> Iterator[subprocess.Popen[str]]:
     process = subprocess.Popen(
         [COMMAND, "serve", *map(str, arguments)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=start_new_session,
     )
     try:
         yield process
@@ -113,3 +118,54 @@ def test_a_wrong_port_is_refused(made: Made) -> None:
         check=False,
     )
     assert done.returncode == 2
+
+
+@pytest.mark.spark
+def test_ctrl_c_also_ends_spark(made: Made) -> None:
+    """Of all processes in the foreground, as a terminal does it."""
+    with serving(made.path, "--port", 0, "--json", start_new_session=True) as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        client = Client("127.0.0.1", int(url.removesuffix("/").rpartition(":")[2]))
+        found = client.json("sql", q="SELECT count(*) FROM climate WHERE temperature > 0")
+        assert found["rows"] == [[str(10 * 60 * 120)]]
+        assert len(processes_of(process.pid)) > 1
+        os.killpg(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=120)
+        assert (process.returncode, out, err) == (0, "", "")
+    end = time.monotonic() + 60
+    while processes_of(process.pid):
+        assert time.monotonic() < end, "Spark is still there"
+        time.sleep(0.1)
+
+
+@pytest.mark.spark
+def test_without_java_the_rest_goes_on(made: Made) -> None:
+    with serving(made.path, "--port", 0, "--json", start_new_session=True) as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        client = Client("127.0.0.1", int(url.removesuffix("/").rpartition(":")[2]))
+        assert client.json("sql", q="SELECT 1")["rows"] == [["1"]]
+        (java,) = (each for each in processes_of(process.pid) if "java" in command_of(each))
+        os.kill(int(java), signal.SIGKILL)
+        found = client.json("sql", q="SELECT 1")
+        assert (found["kind"], "frazil serve" in found["problem"]) == ("no-spark", True)
+        assert client.json("repository")["branches"]["name"] == ["main", "side"]
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=120)
+        assert process.returncode == 0
+
+
+def command_of(process: str) -> str:
+    return Path("/proc", process, "comm").read_text()
+
+
+def processes_of(session: int) -> list[str]:
+    """Ids of the processes of a session that have not ended."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with suppress(OSError):
+            state, _, _, own = stat.read_text().rpartition(")")[2].split()[:4]
+            if int(own) == session and state != "Z":
+                found.append(stat.parent.name)
+    return found

@@ -118,6 +118,17 @@ def session(
         return started
 
 
+def is_running() -> bool:
+    """True if a session was started in this process, in any thread."""
+    return SparkSession._instantiatedSession is not None  # noqa: SLF001 -- the others ask a thread
+
+
+def has_ended(spark: SparkSession) -> bool:
+    """True if the Java process of a session that was started here is gone."""
+    process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 -- its only owner
+    return process is not None and process.poll() is not None
+
+
 def _configuration(folder: Path, *, short_lived: bool, config: Mapping[str, str]) -> dict[str, str]:
     logging = folder / "log4j2.properties"
     logging.write_text(_LOGGING)

@@ -18,6 +18,7 @@ from frazil.format.update_log import RepoStatus, Update
 from frazil.ids import SnapshotId
 from frazil.web.explored import MAX_LANES, Explored, row_of
 from frazil.web.http import to_json
+from frazil.web.locations import location_facts
 
 # Segments of the lines of a history that are drawn beside each commit.
 #
@@ -87,6 +88,7 @@ def repository_facts(explored: Explored) -> dict[str, object]:
     info = explored.info()
     return {
         "name": explored.name,
+        "location": location_facts(explored.repository.raw_store),
         "spec_version": info.spec_version,
         "status": info.status.availability.label,
         "status_reason": info.status.reason,

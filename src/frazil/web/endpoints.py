@@ -17,6 +17,7 @@ from frazil.web.http import Asked, json_answer, png_answer
 from frazil.web.images import NO_PICTURE
 from frazil.web.overview import overview
 from frazil.web.previews import preview
+from frazil.web.queries import table_facts
 from frazil.web.trees import metadata_change
 
 type Endpoint = Callable[[Explored, Asked], Response]
@@ -141,6 +142,10 @@ def storage(explored: Explored, asked: Asked) -> Response:
     return json_answer(facts)
 
 
+def sql_tables(explored: Explored, asked: Asked) -> Response:
+    return json_answer(table_facts(explored, explored.snapshot(asked.text("at", DEFAULT))))
+
+
 def search(explored: Explored, asked: Asked) -> Response:
     snapshot = explored.snapshot(asked.text("at", DEFAULT))
     return json_answer(trees.search(explored, snapshot, asked.text("q", "")))
@@ -168,4 +173,5 @@ ENDPOINTS: dict[str, Endpoint] = {
     "operations": operation_list,
     "storage": storage,
     "search": search,
+    "sql/tables": sql_tables,
 }

@@ -1,10 +1,11 @@
 """The explorer, listening."""
 
+import asyncio
 import ipaddress
 import mimetypes
 import socket
 from collections.abc import Awaitable, Callable, Collection, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -24,12 +25,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from frazil.api.repository import Repository
 from frazil.engine.repository import Repository as Engine
-from frazil.errors import NotFoundError
+from frazil.errors import InvalidInputError, NotFoundError
 from frazil.objectstore.local import LocalStore
 from frazil.web.endpoints import ENDPOINTS, Endpoint
-from frazil.web.explored import Explored
+from frazil.web.explored import DEFAULT, Explored
 from frazil.web.http import Asked, error_answer, json_answer, page_answer
 from frazil.web.overview import summary
+from frazil.web.queries import INSTALL, MAX_QUERY, Query, SparkQueries, has_spark
 
 # Access control: permitted hosts and requests, and headers for browsers.
 #
@@ -157,7 +159,7 @@ def _without_port(header: str) -> str:
 # The explorer as an ASGI application: pages, their parts, and the API they ask.
 
 STATIC = Path(__file__).with_name("static")
-PAGES = ("/", "/commits", "/browse", "/compare", "/operations", "/storage", "/search")
+PAGES = ("/", "/commits", "/browse", "/compare", "/sql", "/operations", "/storage", "/search")
 TYPES = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 type Explorable = Repository | Engine
@@ -170,23 +172,26 @@ def create_app(
     name: str = "repository",
     hosts: Collection[str] = LOOPBACK,
     any_address: bool = False,
+    queries: SparkQueries | None = None,
 ) -> ASGIApp:
     """Answers only to `hosts`, and with `any_address` to every IP address.
 
-    Several repositories, by name, are below /repo/NAME, and the first page lists them.
+    Several repositories, by name, are below /repo/NAME, and the first page lists them. The
+    caller closes `queries`.
     """
+    queries = queries or SparkQueries()
     files = _static_files()
     routes = [Route(f"/static/{each}", partial(_file, *found)) for each, found in files.items()]
     page = partial(_file, *files["index.html"])
     if isinstance(repository, Mapping):
         explored = {key: Explored(_engine(each), key) for key, each in repository.items()}
-        routes += _routes_of(explored, f"/{REPOSITORIES}/{{name}}", page)
+        routes += _routes_of(explored, f"/{REPOSITORIES}/{{name}}", page, queries)
         listed = partial(_list_repositories, explored, name)
         data, media_type = files["index.html"]
         first = partial(_file, data.replace(b"<html ", b"<html data-several ", 1), media_type)
         routes += [Route("/", first), Route("/api/repositories", listed)]
     else:
-        routes += _routes_of({"": Explored(_engine(repository), name)}, "", page)
+        routes += _routes_of({"": Explored(_engine(repository), name)}, "", page, queries)
     app = Starlette(routes=routes, exception_handlers={HTTPStatus.NOT_FOUND: _not_found})
     return Guard(app, hosts=hosts, any_address=any_address)
 
@@ -196,7 +201,10 @@ def _engine(repository: Explorable) -> Engine:
 
 
 def _routes_of(
-    explored: Mapping[str, Explored], prefix: str, page: Callable[..., Awaitable[Response]]
+    explored: Mapping[str, Explored],
+    prefix: str,
+    page: Callable[..., Awaitable[Response]],
+    queries: SparkQueries,
 ) -> list[Route]:
     """Pages and API of the repositories; those that are not there have neither."""
 
@@ -207,6 +215,7 @@ def _routes_of(
 
     return [
         *(_api_route(explored, prefix, path, each) for path, each in ENDPOINTS.items()),
+        _query_route(explored, prefix, queries),
         *(Route(prefix + each, shown) for each in PAGES),
     ]
 
@@ -270,6 +279,42 @@ def _api_route(
     return Route(f"{prefix}/api/{path}", answer)
 
 
+def _query_route(explored: Mapping[str, Explored], prefix: str, queries: SparkQueries) -> Route:
+    """Runs a query until it has ended, or until the browser hangs up: so it is cancelled there."""
+
+    async def answer(request: Request) -> Response:
+        one = explored.get(request.path_params.get("name", ""))
+        if one is None:
+            return await _not_found(request)
+        gone = asyncio.create_task(_disconnected(request))
+        try:
+            query = await run_in_threadpool(_query, one, Asked(request.query_params))
+            return await run_in_threadpool(json_answer, await queries.run(query, gone))
+        except Exception as error:  # noqa: BLE001 -- as above
+            return error_answer(error)
+        finally:
+            gone.cancel()
+
+    return Route(f"{prefix}/api/{SQL}", answer, methods=["GET"])
+
+
+SQL = "sql"
+
+
+async def _disconnected(request: Request) -> None:
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
+
+
+def _query(explored: Explored, asked: Asked) -> Query:
+    if not has_spark():
+        raise InvalidInputError(f"SQL needs Spark: {INSTALL}", kind="no-spark")
+    text = asked.text("q").strip().removesuffix(";")
+    if not text or len(text) > MAX_QUERY:
+        raise InvalidInputError(f"a query has 1 to {MAX_QUERY} letters, this has {len(text)}")
+    return Query(explored, explored.snapshot(asked.text("at", DEFAULT)), text)
+
+
 def _answer_or_error(explored: Explored, endpoint: Endpoint, asked: Asked) -> Response:
     try:
         return endpoint(explored, asked)
@@ -293,11 +338,13 @@ class Server:
         allowed_hosts: Collection[str] = (),
     ) -> None:
         """Port 0 is a free one. Raises OSError if the port is taken. See create_app."""
+        self._queries = SparkQueries()
         self.app: ASGIApp = create_app(
             repository,
             name=name,
             hosts={*LOOPBACK, host, *allowed_hosts},
             any_address=host in EVERYWHERE,
+            queries=self._queries,
         )
         self._socket = socket.create_server(
             (host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -325,7 +372,7 @@ class Server:
 
     def run(self) -> None:
         """Until the process is interrupted; requests that are being answered are finished."""
-        with self._socket, suppress(KeyboardInterrupt):
+        with closing(self._queries), self._socket, suppress(KeyboardInterrupt):
             self._server.run(sockets=[self._socket])
 
     def __enter__(self) -> Self:

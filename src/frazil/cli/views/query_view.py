@@ -17,8 +17,13 @@ from frazil.cli.output import TABLE, OutputFormat, print_table
 from frazil.cli.repositories import open_repository, parse_snapshot
 from frazil.engine.repository import Repository
 from frazil.spark.io.read import make_version, open_options
-from frazil.spark.io.sql import SqlPlan, parse_tables, query_catalog
-from frazil.spark.runtime.workers import errors_carried
+from frazil.spark.io.sql import (
+    SqlPlan,
+    current_catalog,
+    group_tables,
+    shortest_digits,
+    times_as_text,
+)
 from frazil.spark.table.opened import Opened
 
 # The rows of a query's result, as a table, as CSV or as JSON.
@@ -74,21 +79,6 @@ def _text(value: object) -> str:
             return str(value)
 
 
-def times_as_text(frame: Any) -> Any:
-    """The frame with times as ISO text in UTC: Python has no years before 1 or after 9999."""
-    kinds = [kind for _, kind in frame.dtypes]
-    if not {*kinds} & _TIMES:
-        return frame
-    names = [f"_{number}" for number in range(len(kinds))]  # names may repeat
-    plain = frame.toDF(*names)
-    texts = [
-        f"replace(cast({name} as string), ' ', 'T')" if kind in _TIMES else name
-        for name, kind in zip(names, kinds, strict=True)
-    ]
-    return plain.selectExpr(*texts).toDF(*frame.columns)
-
-
-_TIMES = {"timestamp", "timestamp_ntz", "date"}
 HELP = """\
 Statements end with `;`. \\d lists the tables, \\q leaves, \\? shows this.
 `repo` is the root group; groups below it are tables, too: surface_hourly is /surface/hourly."""
@@ -121,11 +111,9 @@ class Queries:
             version = {**version, "snapshot": str(parse_snapshot(repository, given))}
         names = {TABLE: group, PurePosixPath(repo.rstrip("/")).name: group}
         opened = _open_version(repository, version)
-        for path in _groups(opened):
-            names.setdefault("_".join(path.strip("/").split("/")), path)
         return cls(
             repository=repository,
-            groups={name: path for name, path in names.items() if name},
+            groups=group_tables(opened.session, names),
             options=version,
             authorize=authorize,
             output=output,
@@ -140,8 +128,10 @@ class Queries:
     def run(self, query: str) -> None:
         with self._current_catalog(query) as spark:
             frame = times_as_text(spark.sql(query))
-        rows = frame.toLocalIterator(prefetchPartitions=True)
-        print_rows(frame.columns, map(tuple, rows), self.output)
+        kinds = [kind for _, kind in frame.dtypes]
+        found = frame.toLocalIterator(prefetchPartitions=True)
+        rows = (tuple(map(shortest_digits, row, kinds)) for row in found)
+        print_rows(frame.columns, rows, self.output)
 
     @contextmanager
     def _current_catalog(self, query: str) -> Iterator[Any]:
@@ -149,13 +139,8 @@ class Queries:
         spec = {**self.options, "path": self.repository, "authorize": dict(self.authorize)}
         tables = {name: {**spec, "group": path} for name, path in self.groups.items()}
         spark = self._spark()
-        with errors_carried():
-            before = spark.catalog.currentCatalog()
-            spark.catalog.setCurrentCatalog(query_catalog(spark, parse_tables(tables), query))
-            try:
-                yield spark
-            finally:
-                spark.catalog.setCurrentCatalog(before)
+        with current_catalog(spark, tables, query):
+            yield spark
 
     def _spark(self) -> Any:
         if not self._started:
@@ -173,17 +158,6 @@ def _open_version(repository: Repository, version: Mapping[str, str | None]) -> 
         path=place.path, secret_storage=place.secret, version=make_version(**chosen)
     )
     return open_options(options)[0]
-
-
-def _groups(opened: Opened) -> list[str]:
-    """Below the root, those that hold arrays."""
-    return sorted(
-        {
-            parent.text
-            for node in opened.session.nodes()
-            if node.array is not None and (parent := node.path.parent) is not None and parent.name
-        }
-    )
 
 
 def read_statements(lines: Iterable[str | None]) -> Iterator[str]:

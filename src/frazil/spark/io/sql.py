@@ -22,15 +22,17 @@ import logging
 import re
 import secrets
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
+import numpy as np
 from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import DataFrame, SparkSession
 
+from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, SessionStateError
 from frazil.spark.io.data_source import FORMAT, register_source
 from frazil.spark.io.read import make_version, open_options
@@ -66,7 +68,7 @@ def sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -> Dat
     register_source(spark)
     if not install_native(spark):
         return _sql_of_views(spark, query, options)
-    explain, text = _split_explain(query)
+    explain, text = split_explain(query)
     names = _Names(spark, options)
     names.require_free(query)
     with names.named():
@@ -75,7 +77,7 @@ def sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -> Dat
         return names.analyse("", query)[1]
 
 
-def _split_explain(query: str) -> tuple[str, str]:
+def split_explain(query: str) -> tuple[str, str]:
     """EXPLAIN with its mode, if the query begins so, and the rest."""
     found = _EXPLAIN.match(query)
     end = 0 if found is None else found.end()
@@ -142,7 +144,7 @@ def plan_sql(spark: SparkSession, query: str, tables: Mapping[str, TableSpec]) -
     names = _Names(spark, options)
     names.require_free(query)
     with names.named():
-        text, _ = names.analyse(_DESCRIBE, _split_explain(query)[1])
+        text, _ = names.analyse(_DESCRIBE, split_explain(query)[1])
         return SqlPlan.of(spark, text)
 
 
@@ -175,6 +177,81 @@ def query_catalog(
     with _settings(spark, name, {"": _CATALOG, ".secretTables": told}):
         spark.sql(f"SHOW TABLES IN {name}")  # loads it, and needs no job
     return name
+
+
+@contextmanager
+def current_catalog(
+    spark: SparkSession, tables: Mapping[str, TableSpec], query: str
+) -> Iterator[str]:
+    """Makes a catalog of these tables the current one, so that SHOW and DESCRIBE know them, too.
+
+    Gives the name of the catalog. Errors of frazil are raised as what they are.
+    """
+    with errors_carried():
+        name = query_catalog(spark, parse_tables(tables), query)
+        before = spark.catalog.currentCatalog()
+        spark.catalog.setCurrentCatalog(name)
+        try:
+            yield name
+        finally:
+            spark.catalog.setCurrentCatalog(before)
+
+
+def group_tables(session: Session, root: Mapping[str, str]) -> dict[str, str]:
+    """Names of tables and the groups they stand for: those of `root`, then those of all groups
+    below the root of the repository that have arrays. `a_b` is /a/b.
+    """
+    names = {name: group for name, group in root.items() if name}
+    parents = {node.path.parent for node in session.nodes() if node.array is not None}
+    for path in sorted(parent.text for parent in parents if parent is not None and parent.name):
+        names.setdefault("_".join(path.strip("/").split("/")), path)
+    return names
+
+
+def times_as_text(frame: DataFrame) -> DataFrame:
+    """The frame with times as ISO text in UTC: Python has no years before 1 or after 9999."""
+    if not {kind for _, kind in frame.dtypes} & _TIMES:
+        return frame
+    return _with_columns(frame, lambda name, kind: _time_text(name) if kind in _TIMES else name)
+
+
+def cells_as_text(frame: DataFrame, longest: int) -> DataFrame:
+    """The frame with everything but numbers and booleans as text of at most `longest` letters."""
+
+    def text(name: str, kind: str) -> str:
+        if kind in _TIMES:
+            return _time_text(name)
+        if kind.partition("(")[0] in NUMBERS or kind == "boolean":
+            return name
+        shown = f"hex({name})" if kind == "binary" else f"cast({name} as string)"
+        return f"left({shown}, {longest})"
+
+    return _with_columns(frame, text)
+
+
+_TIMES = {"timestamp", "timestamp_ntz", "date"}
+NUMBERS = {"tinyint", "smallint", "int", "bigint", "float", "double", "decimal"}  # Spark's types
+
+
+def shortest_digits(value: object, kind: str) -> object:
+    """A value of a column as Python has it, but FLOAT without digits that it does not have: 0.1
+    rather than 0.10000000149011612, the nearest DOUBLE.
+    """
+    if kind == "float" and isinstance(value, float):
+        return float(str(np.float32(value)))
+    return value
+
+
+def _time_text(name: str) -> str:
+    return f"replace(cast({name} as string), ' ', 'T')"
+
+
+def _with_columns(frame: DataFrame, make: Callable[[str, str], str]) -> DataFrame:
+    """The frame with an expression for each column, made of its name and type."""
+    kinds = [kind for _, kind in frame.dtypes]
+    names = [f"_{number}" for number in range(len(kinds))]  # names may repeat
+    expressions = map(make, names, kinds)
+    return frame.toDF(*names).selectExpr(*expressions).toDF(*frame.columns)
 
 
 @contextmanager

@@ -68,8 +68,6 @@ async function comparison(at, signal) {
   return h("label", { class: "compared" }, h("span", { class: "quiet" }, "Difference to"), select);
 }
 
-const repositoryName = () => document.querySelector(".brand .name")?.textContent ?? "repository";
-
 async function drawNode(panel, at, path, signal) {
   const node = await ask("node", { at, path }, signal);
   const title = path === "/" ? "/" : path.slice(path.lastIndexOf("/") + 1);
@@ -90,7 +88,7 @@ async function drawNode(panel, at, path, signal) {
   replace(body, picture, map, about, noted);
   const failed = (where) => (error) => { if (!signal.aborted) where.append(failure(error)); };
   await Promise.all([
-    drawInstrument(picture, { node, at, signal, repository: repositoryName(), from: current().parameters.from }).catch(failed(picture)),
+    drawInstrument(picture, { node, at, signal, from: current().parameters.from }).catch(failed(picture)),
     sums(at, path, signal).then((each) => about.append(each)).then(() => drawChunks(map, { at, path, grid: node.grid, names: node.dimension_names, signal })).catch(failed(map)),
   ]);
 }

@@ -109,7 +109,7 @@ async function drawDifference(section, side, path, signal) {
   const place = page.index[Math.max(0, page.change.indexOf("changed"))]; // begins where something changed
   const sizes = node.chunk_grid?.configuration?.chunk_shape;
   const slice_at = place && sizes?.length === place.length ? place.map((each, axis) => each * sizes[axis]).join(",") : null;
-  await drawInstrument(section, { node, at: side.to, from: side.from, signal, keep: false, begin: { slice_at }, repository: document.querySelector(".brand .name")?.textContent });
+  await drawInstrument(section, { node, at: side.to, from: side.from, signal, keep: false, begin: { slice_at } });
   section.append(h("p", {}, h("a", { href: link("/browse", { at: side.to, from: side.from, path }) }, "Open the difference on a page of its own")));
 }
 

@@ -5,9 +5,9 @@ import { coastlines } from "./coast.js";
 import { h, name, replace } from "./dom.js";
 import { bytes, count, number, plural } from "./format.js";
 import { Plot } from "./plot.js";
-import { amend, current, failure } from "./router.js";
+import { amend, current, failure, visit } from "./router.js";
 import { Chart, drawSeries } from "./series.js";
-import { asPython, asSql } from "./snippets.js";
+import { asPython, asQuery, asSql, showCode } from "./snippets.js";
 import { placeText } from "./ticks.js";
 
 export const OPTIONS = ["axes", "slice_at", "region", "flip", "scale", "low", "high", "points", "coast"];
@@ -24,8 +24,8 @@ function stateOf(keep, begin) {
 }
 
 class Instrument {
-  constructor(section, { node, at, from = null, signal, keep = true, begin = {}, repository = "repository" }) {
-    Object.assign(this, { section, node, at, from, signal, keep, repository, state: stateOf(keep, begin) });
+  constructor(section, { node, at, from = null, signal, keep = true, begin = {} }) {
+    Object.assign(this, { section, node, at, from, signal, keep, state: stateOf(keep, begin) });
     this.plot = new Plot(this.id("plot"));
     this.controls = h("div", { class: "controls" });
     this.sliders = h("div", { class: "controls sliders" });
@@ -313,7 +313,8 @@ class Instrument {
       this.found.is_number ? download("csv", "Values (CSV)") : null,
       this.found.is_number && this.found.has_netcdf ? download("nc", "Values (NetCDF)") : null,
       this.button("Copy as Python", "Copy as Python", () => this.copy("Python", asPython), { id: this.id("copy-python") }),
-      this.button("Copy as SQL", "Copy as SQL", () => this.copy("SQL", asSql), { id: this.id("copy-sql") })));
+      this.button("Copy as SQL", "Copy as SQL", () => this.copy("SQL", asSql), { id: this.id("copy-sql") }),
+      this.button("Open as a query in SQL", "Open in SQL", () => visit("/sql", { at: this.at, q: asQuery(this) }), { id: this.id("open-sql") })));
     return menu;
   }
 
@@ -325,12 +326,13 @@ class Instrument {
     });
   }
 
-  copy(language, make) {
-    const text = make({ repository: this.repository, at: this.at, from: this.from, node: this.node, found: this.found });
-    const done = h("span", { class: "quiet", role: "status" });
-    const dialog = h("dialog", { class: "code", "aria-label": `As ${language}`, onclose: () => dialog.remove() }, h("h2", {}, `As ${language}`), h("pre", { id: this.id("snippet"), tabindex: 0 }, h("bdi", {}, text)), h("div", { class: "actions" }, this.button("Copy", "Copy", () => navigator.clipboard.writeText(text).then(() => { done.textContent = "Copied."; }, () => { done.textContent = "Not allowed here: select the text."; })), this.button("Close", "Close", () => dialog.close()), done));
-    this.section.append(dialog);
-    dialog.showModal();
+  async copy(language, make) {
+    try {
+      const { location } = await ask("repository", {}, this.signal);
+      showCode(this.section, language, make({ location, at: this.at, from: this.from, node: this.node, found: this.found }), this.id("snippet"));
+    } catch (error) {
+      if (!this.signal.aborted) this.section.append(failure(error));
+    }
   }
 
   // Sliders and animation

@@ -2,16 +2,17 @@
 
 import { h } from "./dom.js";
 
-const GOES = { h: "/", c: "/commits", b: "/browse", d: "/compare", o: "/operations", s: "/storage" };
+const GOES = { h: "/", c: "/commits", b: "/browse", d: "/compare", q: "/sql", o: "/operations", s: "/storage" };
 const KEYS = [
   ["/", "search"],
   ["?", "these keys"],
-  ["g then h, c, b, d, o, s", "overview, commits, browse, compare (differences), operations, storage"],
+  ["g then h, c, b, d, q, o, s", "overview, commits, browse, compare (differences), SQL (queries), operations, storage"],
   ["↑ ↓ Home End PgUp PgDn", "move in the list of commits, in trees and in tables"],
   ["→ ←", "open and close a group in the tree"],
   ["Enter", "open what is chosen"],
   ["arrows on the chunk map", "move over chunks; Enter shows one or looks closer, Escape looks from afar"],
   ["arrows on a picture", "move over its values; Enter takes a point, Escape shows the whole"],
+  ["Ctrl Enter", "run a query"],
   ["t", "light or dark"],
 ];
 

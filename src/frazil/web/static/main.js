@@ -11,6 +11,7 @@ import { drawCompare } from "./compare.js";
 import { drawOperations } from "./operations.js";
 import { drawOverview, drawRepositories } from "./overview.js";
 import { drawSearch } from "./search.js";
+import { drawSql } from "./sql.js";
 import { drawStorage } from "./storage.js";
 
 const IS_LIST = "several" in document.documentElement.dataset; // the list of several repositories
@@ -22,9 +23,10 @@ page("/browse", "Browse", drawBrowse);
 page("/compare", "Compare", drawCompare);
 page("/operations", "Operations", drawOperations);
 page("/storage", "Storage", drawStorage);
+page("/sql", "SQL", drawSql);
 page("/search", "Search", drawSearch);
 
-const TABS = [["/", "Overview"], ["/commits", "Commits"], ["/browse", "Browse"], ["/compare", "Compare"], ["/operations", "Operations"], ["/storage", "Storage"]];
+const TABS = [["/", "Overview"], ["/commits", "Commits"], ["/browse", "Browse"], ["/compare", "Compare"], ["/sql", "SQL"], ["/operations", "Operations"], ["/storage", "Storage"]];
 
 const MOST = 300; // branches, and tags, to choose from
 
@@ -52,7 +54,7 @@ function versionPicker(repository, at) {
 
 function choose(at) {
   const { path, parameters } = current();
-  if (path === "/browse" || path === "/storage" || path === "/search" || path === "/") {
+  if (path === "/browse" || path === "/storage" || path === "/search" || path === "/sql" || path === "/") {
     visit(path, { ...parameters, at });
   } else visit("/browse", { at });
 }
@@ -75,6 +77,9 @@ function drawTop(repository) {
     h("button", { type: "button", class: "icon", title: "Light or dark", "aria-label": "Switch between light and dark", id: "theme", onclick: switchTheme }, "◐"),
     h("button", { type: "button", class: "icon", title: "Keys (?)", "aria-label": "Show the keys", id: "help", onclick: () => document.getElementById("keys").showModal() }, "?"),
   );
+  const nav = document.querySelector("#top nav"); // on phones it is wider than the screen
+  const here = nav.querySelector("[aria-current]");
+  if (here) nav.scrollLeft = here.offsetLeft - nav.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2;
 }
 
 async function begin() {
