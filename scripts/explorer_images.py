@@ -149,7 +149,7 @@ def look(browser: Browser, url: str, view: str, width: int, theme: str) -> Image
         seen.visit(page, **asked)
         if view == "sql":
             seen.page.press("#query", "Control+Enter")
-            seen.page.wait_for_selector("#query-form[data-state=done]")
+            seen.page.wait_for_selector("#query-form[data-state=done]", timeout=300_000)
         seen.page.wait_for_load_state("networkidle")
         seen.page.wait_for_timeout(500)
         if width < PHONE and view == "array":

@@ -48,7 +48,7 @@ class Client:
         self, target: str, *, method: str = "GET", headers: Mapping[str, str] | None = None
     ) -> tuple[int, dict[str, str], bytes]:
         """Status, headers by lower case name, body; `target` is sent as it is."""
-        connection = HTTPConnection(self.host, self.port, timeout=60)
+        connection = HTTPConnection(self.host, self.port, timeout=300)  # a first query starts Spark
         try:
             connection.request(method, target, headers=dict(headers or {}))
             answer = connection.getresponse()

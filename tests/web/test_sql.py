@@ -32,6 +32,7 @@ pytestmark = [
     pytest.mark.spark,
     *(pytest.mark.filterwarnings(each) for each in FOREIGN_WARNINGS),
 ]
+STARTING_MS = 300_000  # Spark, on a machine that is busy with other tests
 TIMES, DOWN, ACROSS = 6, 40, 50
 HOSTILE = "<img src=x onerror=alert(1)>"
 FIELD = np.random.default_rng(5).normal(280, 10, (TIMES, DOWN, ACROSS)).astype("f4")
@@ -89,7 +90,7 @@ def run(seen: Window, query: str, state: str = "done", **parameters: object) -> 
     seen.visit("sql", **parameters)
     seen.page.fill("#query", query)
     seen.page.press("#query", "Control+Enter")
-    seen.page.wait_for_selector(f"#query-form[data-state={state}]")
+    seen.page.wait_for_selector(f"#query-form[data-state={state}]", timeout=STARTING_MS)
 
 
 def rows_of(seen: Window) -> list[list[str]]:
