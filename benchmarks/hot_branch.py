@@ -28,6 +28,7 @@ from zarr.core.sync import sync
 
 from benchmarks.slow_bucket import slow_bucket
 from benchmarks.storages import PORT, storage
+from frazil.engine.refs.repo_settings import GROUP_COMMIT
 
 ROOT = Path(__file__).parents[1]
 CHUNKS = 1000  # of each writer, which it writes in turn
@@ -57,8 +58,10 @@ def jain(counts: list[int]) -> float:
     return total**2 / (len(counts) * sum(n * n for n in counts)) if total else 0.0
 
 
-def create(engine: Any, place: Path, writers: int) -> None:
+def create(engine: Any, place: Path, writers: int, *, grouped: bool) -> None:
     repo = engine.Repository.create(storage(engine, place))
+    if grouped:
+        repo.update_metadata({GROUP_COMMIT: True})
     session = repo.writable_session("main")
     zarr.create_array(session.store, name="a", shape=(writers, CHUNKS), chunks=(1, 1), dtype="i4")
     session.commit("array")
@@ -90,9 +93,9 @@ def write(engine: Any, place: Path, writer: int, seconds: float) -> dict[str, An
     return {"ids": ids, "waits": waits, "failed": failed}
 
 
-def race(name: str, place: Path, writers: int, seconds: float) -> Race:
+def race(name: str, place: Path, writers: int, seconds: float, *, grouped: bool) -> Race:
     engine = import_module(name)
-    create(engine, place, writers)
+    create(engine, place, writers, grouped=grouped)
     processes = [_start(name, place, writer, seconds) for writer in range(writers)]
     for process in processes:
         assert process.stdout
@@ -141,7 +144,9 @@ def summarise(done: list[dict[str, Any]], kept: dict[str, Any], seconds: float) 
     )
 
 
-def measure(name: str, writers: int, seconds: float, latency_s: float) -> Race:
+def measure(
+    name: str, writers: int, seconds: float, latency_s: float, *, grouped: bool = False
+) -> Race:
     """`latency_s` 0: on the local disk."""
     with (
         tempfile.TemporaryDirectory(prefix="frazil-race-") as folder,
@@ -150,7 +155,7 @@ def measure(name: str, writers: int, seconds: float, latency_s: float) -> Race:
         if port is not None:
             os.environ[PORT] = str(port)
         try:
-            return race(name, Path(folder) / "repo", writers, seconds)
+            return race(name, Path(folder) / "repo", writers, seconds, grouped=grouped)
         finally:
             os.environ.pop(PORT, None)
 
@@ -161,6 +166,7 @@ def main() -> None:
     parser.add_argument("--writers", type=int, nargs="+", default=[4, 16, 48])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--latency", type=float, default=0, help="of a bucket; 0: local disk")
+    parser.add_argument("--group", action="store_true", help="with group commit; frazil, buckets")
     parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
@@ -169,7 +175,13 @@ def main() -> None:
         print(json.dumps(found))
         return
     for writers in arguments.writers:
-        done = measure(arguments.engine, writers, arguments.seconds, arguments.latency)
+        done = measure(
+            arguments.engine,
+            writers,
+            arguments.seconds,
+            arguments.latency,
+            grouped=arguments.group,
+        )
         print({k: round(v, 3) for k, v in asdict(done).items()}, flush=True)
 
 

@@ -1,0 +1,339 @@
+"""A commit that is staged, and made by whichever writer swaps next. See docs/design/035.
+
+    waiting    polls for an answer, until one comes or patience is over
+    carrying   reads the entry point, then the tickets; puts the commits of all that fit on top of
+               the tip, and swaps; then answers and deletes the tickets
+    giving up  buries the ticket, then reads the entry point; if the ticket fits there, someone may
+               be about to carry it, and the entry point has to change once before the ops log tells
+
+The orders "reads, then lists" and "buries, then reads" are what makes it safe: the models in
+proofs/ show what happens without them.
+"""
+
+import os
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from enum import Enum, auto
+
+from frazil.clock import Clock
+from frazil.engine.changes.change_set import ChangeSet
+from frazil.engine.files.files import Files, GroupPace, Outgoing
+from frazil.engine.files.object_keys import RECEIPT, TICKET_BYTES, ticket_key
+from frazil.engine.group.chain import Chain, LoggedTickets, Logs
+from frazil.engine.group.staging import CARRY, SKIPPED, StagedTicket, StagingArea, made_by
+from frazil.engine.group.ticket import (
+    MAX_BYTES,
+    Ticket,
+    can_be_staged,
+    decode_ticket,
+    encode_ticket,
+)
+from frazil.engine.refs.entry import RepoInfoEntry
+from frazil.errors import (
+    ConflictError,
+    FormatError,
+    IcechunkError,
+    InternalError,
+    SessionStateError,
+)
+from frazil.flatbuf.flexbuffers import Json
+from frazil.format.generation import Generation
+from frazil.format.repo_info import RepoInfo
+from frazil.format.update_log import MetadataChanged, UpdateLog
+from frazil.ids import SnapshotId
+from frazil.objectstore.protocol import ABSENT
+
+_PATIENCE = 3.0  # rounds, if the first in line does not carry
+_PATIENCE_BY_RANK = 0.05  # and so many for each ticket in front
+_FIRST_LOOK, _NEXT_LOOKS = 0.6, 0.25  # after so many rounds
+_PAGE_SHARE = 4  # so much of a page of the ops log is the most that one swap may add
+_STAGED_IN_A_ROW = 3  # commits after one that met others
+
+
+class _Turn(Enum):
+    """The end of carrying, if the commit was not made."""
+
+    OVERTAKEN = auto()  # the swap was refused
+    ONLY_OTHERS = auto()  # the ticket did not fit on top of those that were carried
+    REFUSED = auto()  # the ticket does not fit
+
+
+def is_possible(files: Files) -> bool:
+    """True if commits can be staged. Local directories have a queue instead: refs/waiting.py."""
+    return files.settings.generation is Generation.V2 and files.store.directory is None
+
+
+def should_stage(pace: GroupPace) -> bool:
+    """True if the last commits met others, so that one alone would probably lose."""
+    if not pace.staged_next:
+        return False
+    pace.staged_next -= 1
+    return True
+
+
+def meet_others(pace: GroupPace) -> None:
+    pace.staged_next = _STAGED_IN_A_ROW
+
+
+def look_for_others(files: Files, branch: str) -> None:
+    """Notices tickets, in the background: who always wins alone would not learn of them."""
+
+    def look() -> None:
+        if StagingArea(files, branch).list().tickets:
+            meet_others(files.group_pace)
+
+    files.caches.background.submit(look)
+
+
+def stage(
+    files: Files,
+    clock: Clock,
+    *,
+    branch: str,
+    base: SnapshotId,
+    changes: ChangeSet,
+    message: str,
+    metadata: dict[str, Json],
+    tries: int,
+) -> "StagedCommit | None":
+    """A commit to be staged; None if only its author can make it."""
+    info = files.newest_repo_info
+    if info is None or not can_be_staged(changes):
+        return None
+    ticket = Ticket(
+        branch=branch,
+        base=base,
+        message=message,
+        metadata=metadata,
+        logged_us=UpdateLog.of(info.updates).newest_us,
+        changes=changes,
+    )
+    data = encode_ticket(ticket)
+    return StagedCommit(files, clock, data, tries=tries) if len(data) <= MAX_BYTES else None
+
+
+class StagedCommit:
+    """One commit, from its staging to the answer; `data` is the encoded ticket."""
+
+    def __init__(
+        self,
+        files: Files,
+        clock: Clock,
+        data: bytes,
+        *,
+        tries: int = 1000,
+        sleep: Callable[[float], None] = time.sleep,
+        now: Callable[[], float] = time.monotonic,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        self._data = data
+        self._ticket = ticket = decode_ticket(data)  # judged by its author as by others
+        self.number = os.urandom(TICKET_BYTES)
+        self.key = ticket_key(ticket.branch, clock(), self.number)
+        self._files, self._clock = files, clock
+        self._entry = RepoInfoEntry(files, clock)
+        self._area = StagingArea(files, ticket.branch)
+        self._tries = tries
+        self._sleep, self._now, self._uniform = sleep, now, uniform
+        self.made: SnapshotId | None = None
+        self._staged_at = now()
+        self._pace = files.group_pace
+        self._logs: Logs = {}
+
+    def commit(self) -> SnapshotId | None:
+        """The snapshot; None if the commit was not made, and never will be.
+
+        If it fails or is interrupted, the commit is withdrawn; if it turns out to be made, that is
+        returned, or noted with an interruption.
+        """
+        try:
+            self._area.stage(self.key, self._data)
+            self._staged_at = self._now()
+            self.made = self._wait() or self._carry_until_made()
+        except BaseException as failure:
+            self.made = self._withdraw_after(failure)
+            if self.made is None:
+                raise
+            if not isinstance(failure, Exception):
+                failure.add_note(f"the commit was made: snapshot {self.made}")
+                raise
+        return self.made
+
+    # Waiting
+
+    def _wait(self) -> SnapshotId | None:
+        """None if it is this writer's turn to carry."""
+        rank = self._area.list().before(self.key)
+        if not rank:
+            return None
+        meet_others(self._pace)
+        round_s = self._pace.round_s
+        end = self._now() + round_s * (_PATIENCE + _PATIENCE_BY_RANK * rank)
+        pause_s = _FIRST_LOOK * round_s
+        while self._now() < end:
+            self._sleep(pause_s * self._uniform(0.7, 1.3))
+            answer = self._area.answer(self.key)
+            if (made := made_by(answer, self.number)) is not None:
+                self._pace.follow((self._now() - self._staged_at) / 1.5)
+                self._forget([self.key + RECEIPT])
+                return made
+            if answer is not None:
+                return None
+            pause_s = _NEXT_LOOKS * round_s
+        return None
+
+    # Carrying
+
+    def _carry_until_made(self) -> SnapshotId | None:
+        for _ in range(max(1, self._tries)):
+            match self._carry():
+                case SnapshotId() as made:
+                    return made
+                case _Turn.OVERTAKEN:
+                    self._pace.lost()
+                case _Turn.ONLY_OTHERS:
+                    pass
+                case _Turn.REFUSED:
+                    return self.withdraw()
+        if (late := self.withdraw()) is None:
+            raise ConflictError(message=f"the commit lost {self._tries} races in a row")
+        return late
+
+    def _carry(self) -> "SnapshotId | _Turn":
+        began = self._now()
+        old = self._entry.read()
+        if (made := self._find(old.info)) is not None:
+            self._forget([self.key, self.key + RECEIPT])
+            return made
+        listed = self._area.list()  # after the entry point was read
+        chain = Chain(self._files, self._clock, old.info, self._ticket.branch, self._logs)
+        if chain.refuses(self._ticket):
+            return _Turn.REFUSED
+        age_us = int((self._now() - self._staged_at) * 1e6)
+        chosen = self._choose(listed.young(self.key, age_us))
+        if len(chosen) > 1:
+            meet_others(self._pace)
+        answers: dict[str, bytes] = {}
+        with self._files.outgoing() as outgoing:
+            self._build(chain, chosen, answers, outgoing)
+            if not chain.carried:
+                return _Turn.REFUSED
+            refused = self._entry.replace_once(
+                old, chain.result, chain.kinds, ready=outgoing.settle
+            )
+        if refused is not None and not self._entry.was_done(self._entry.fetch(), refused):
+            return _Turn.OVERTAKEN
+        self._pace.won()
+        own = answers.pop(self.key, None)
+        self._answer(chosen, answers, is_own_made=own is not None)
+        self._pace.follow(self._now() - began)
+        return _Turn.ONLY_OTHERS if own is None else SnapshotId.parse(own.decode())
+
+    def _choose(self, tickets: Sequence[StagedTicket]) -> list[StagedTicket]:
+        """Oldest first, and its own among them."""
+        page_size = self._files.settings.updates_per_file
+        most = max(1, min(self._pace.most, page_size // _PAGE_SHARE))
+        others = [each for each in tickets if each.key != self.key][: most - 1]
+        own = StagedTicket(self.key, self.number, 0, is_skipped=False)
+        return sorted([*others, own], key=lambda each: each.key)
+
+    def _build(
+        self,
+        chain: Chain,
+        chosen: Sequence[StagedTicket],
+        answers: dict[str, bytes],
+        outgoing: Outgoing,
+    ) -> None:
+        """Puts all that fit on the chain; `answers` are then true once it is swapped."""
+        others = [each.key for each in chosen if each.key != self.key]
+        data = self._area.read(others)
+        for each in chosen:
+            if (made := chain.logged.snapshots.get(each.number)) is not None:
+                answers[each.key] = str(made).encode()  # by a carrier that died before it said so
+                continue
+            try:
+                if each.key == self.key:
+                    ticket = self._ticket
+                elif each.key in data:
+                    ticket = decode_ticket(data[each.key])
+                else:
+                    continue
+                changes = chain.fit(each.number, ticket)
+                if changes is not None:
+                    made = chain.append(each.number, ticket, changes, outgoing)
+                    answers[each.key] = str(made).encode()
+            except (FormatError, InternalError):
+                if each.key == self.key:
+                    raise
+
+    def _answer(
+        self, chosen: Sequence[StagedTicket], answers: dict[str, bytes], *, is_own_made: bool
+    ) -> None:
+        """Receipts, and a hint for the next to carry. What fails here only costs others time."""
+        with suppress(IcechunkError):
+            self._area.put_answers(answers)
+            own = [self.key, self.key + RECEIPT] if is_own_made else []
+            self._area.remove([*answers, *own])
+            seen = {each.key for each in chosen}
+            if skipped := [k for k in seen - answers.keys() if k != self.key]:
+                self._area.put_answers(dict.fromkeys(skipped, SKIPPED))
+            waiting = [each for each in self._area.list().tickets if each.key not in seen]
+            if first := next((each for each in waiting if not each.is_skipped), None):
+                self._area.put_answers({first.key: CARRY}, when=ABSENT)
+
+    # Giving up
+
+    def withdraw(self) -> SnapshotId | None:
+        """None if the commit was not made, and never will be; otherwise the snapshot."""
+        self._area.bury(self.key)
+        old = self._entry.read()  # after the ticket was buried
+        if (made := self._find(old.info)) is not None:
+            return made
+        self._forget([self.key + RECEIPT])
+        chain = Chain(self._files, self._clock, old.info, self._ticket.branch, self._logs)
+        if chain.refuses(self._ticket):
+            return None
+        # A carrier may have read the ticket: only from here on no one can win with it.
+        self._entry.replace_once(old, old.info, [MetadataChanged()])
+        return self._find(self._entry.fetch())
+
+    def _withdraw_after(self, failure: BaseException) -> SnapshotId | None:
+        """None if it was not made, or if that cannot be found out because of another failure."""
+        try:
+            return self.withdraw()
+        except Exception as second:  # noqa: BLE001 -- the first failure is the one to report
+            failure.add_note(f"the commit could not be withdrawn, and may still be made: {second}")
+            return None
+
+    def _find(self, info: RepoInfo) -> SnapshotId | None:
+        """The snapshot of this ticket in the ops log, to any page."""
+        logged_us = self._ticket.logged_us
+        log, following, seen = UpdateLog.of(info.updates), info.before_updates, set[str]()
+        while True:
+            page = LoggedTickets.of(log, is_last=following is None)
+            if (made := page.snapshots.get(self.number)) is not None:
+                return made
+            if following is None or page.since_us <= logged_us:
+                return None
+            if following in seen:
+                break
+            seen.add(following)
+            try:
+                found = self._files.fetch_log_page(following)
+            except IcechunkError as error:
+                raise _lost_log_error() from error
+            log, following = found.updates, found.before_updates
+        raise _lost_log_error()
+
+    def _forget(self, keys: list[str]) -> None:
+        """Deletes objects that no one needs any more, when there is time."""
+        area = self._area
+        self._files.caches.background.submit(lambda: area.remove(keys))
+
+
+def _lost_log_error() -> SessionStateError:
+    return SessionStateError(
+        "it cannot be told whether the commit was made: the ops log does not reach back far enough"
+    )
