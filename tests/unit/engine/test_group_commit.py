@@ -101,7 +101,7 @@ def put(staged: StagedCommit) -> None:
 
 def answer_of(staged: StagedCommit) -> SnapshotId | None:
     """What its author finds out, after whatever has happened to a staged commit."""
-    return staged._wait() or staged._carry_until_made()
+    return staged._wait_or_carry()
 
 
 def lose_patience(staged: StagedCommit) -> None:
@@ -253,7 +253,7 @@ def test_two_tickets_in_conflict_are_not_both_carried(store: MemoryStore) -> Non
     assert carrier.commit() is not None
     assert history(store) == ["chunk 1", "chunk 5"]
     assert second._wait() is None  # it is told that it was skipped
-    assert second._carry_until_made() is None
+    assert second._wait_or_carry() is None
     assert_sound(store)
 
 

@@ -152,7 +152,7 @@ class Contention:
         self.try_s += (0.3 if self.try_s else 1.0) * (try_s - self.try_s)
 
 
-_MOST_CARRIED = 250
+_ROUND_S = 1.0
 
 
 @dataclass(slots=True)
@@ -160,7 +160,7 @@ class GroupPace:
     """Experience of a process with group commits to the repository: engine/group."""
 
     round_s: float = 0.3  # of one carrier, from reading the entry point to its receipts
-    most: int = _MOST_CARRIED  # tickets carried at once
+    budget_s: float = _ROUND_S  # for putting tickets on top of each other, before the swap
     staged_next: int = 0  # commits to be staged at once, without trying alone before
 
     def follow(self, round_s: float) -> None:
@@ -168,10 +168,10 @@ class GroupPace:
 
     def lost(self) -> None:
         """A shorter round is less likely to be overtaken again."""
-        self.most = max(1, self.most // 2)
+        self.budget_s /= 2
 
     def won(self) -> None:
-        self.most = min(_MOST_CARRIED, 2 * self.most)
+        self.budget_s = min(_ROUND_S, 2 * self.budget_s)
 
 
 @contextmanager

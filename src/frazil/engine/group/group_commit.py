@@ -46,8 +46,11 @@ from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ABSENT
 
 _PATIENCE = 3.0  # rounds, if the first in line does not carry
-_PATIENCE_BY_RANK = 0.05  # and so many for each ticket in front
+_PATIENCE_BY_RANK = 0.5  # and so many for each ticket in front: few lose patience at a time
 _FIRST_LOOK, _NEXT_LOOKS = 0.6, 0.25  # after so many rounds
+_RANKED_EVERY = 2.0  # rounds
+_ROUND_REQUESTS = 8  # one after another: a round takes no less
+_MOST_CARRIED = 250
 _PAGE_SHARE = 4  # so much of a page of the ops log is the most that one swap may add
 _STAGED_IN_A_ROW = 3  # commits after one that met others
 
@@ -151,7 +154,7 @@ class StagedCommit:
         try:
             self._area.stage(self.key, self._data)
             self._staged_at = self._now()
-            self.made = self._wait() or self._carry_until_made()
+            self.made = self._wait_or_carry()
         except BaseException as failure:
             self.made = self._withdraw_after(failure)
             if self.made is None:
@@ -165,12 +168,14 @@ class StagedCommit:
 
     def _wait(self) -> SnapshotId | None:
         """None if it is this writer's turn to carry."""
+        began = self._now()
         rank = self._area.list().before(self.key)
         if not rank:
             return None
         meet_others(self._pace)
-        round_s = self._pace.round_s
-        end = self._now() + round_s * (_PATIENCE + _PATIENCE_BY_RANK * rank)
+        ranked = self._now()
+        round_s = max(self._pace.round_s, _ROUND_REQUESTS * (ranked - began))
+        end = ranked + round_s * (_PATIENCE + _PATIENCE_BY_RANK * rank)
         pause_s = _FIRST_LOOK * round_s
         while self._now() < end:
             self._sleep(pause_s * self._uniform(0.7, 1.3))
@@ -182,12 +187,20 @@ class StagedCommit:
             if answer is not None:
                 return None
             pause_s = _NEXT_LOOKS * round_s
+            if self._now() - ranked > _RANKED_EVERY * round_s:
+                before, rank, ranked = rank, self._area.list().before(self.key), self._now()
+                if not rank:
+                    return None
+                if rank < before:  # someone carries: no need to help
+                    end = ranked + round_s * (_PATIENCE + _PATIENCE_BY_RANK * rank)
         return None
 
     # Carrying
 
-    def _carry_until_made(self) -> SnapshotId | None:
+    def _wait_or_carry(self) -> SnapshotId | None:
         for _ in range(max(1, self._tries)):
+            if (answer := self._wait()) is not None:
+                return answer
             match self._carry():
                 case SnapshotId() as made:
                     return made
@@ -217,7 +230,7 @@ class StagedCommit:
             meet_others(self._pace)
         answers: dict[str, bytes] = {}
         with self._files.outgoing() as outgoing:
-            self._build(chain, chosen, answers, outgoing)
+            skipped = self._build(chain, chosen, answers, outgoing)
             if not chain.carried:
                 return _Turn.REFUSED
             refused = self._entry.replace_once(
@@ -227,14 +240,13 @@ class StagedCommit:
             return _Turn.OVERTAKEN
         self._pace.won()
         own = answers.pop(self.key, None)
-        self._answer(chosen, answers, is_own_made=own is not None)
+        self._answer(answers, skipped, is_own_made=own is not None)
         self._pace.follow(self._now() - began)
         return _Turn.ONLY_OTHERS if own is None else SnapshotId.parse(own.decode())
 
     def _choose(self, tickets: Sequence[StagedTicket]) -> list[StagedTicket]:
         """Oldest first, and its own among them."""
-        page_size = self._files.settings.updates_per_file
-        most = max(1, min(self._pace.most, page_size // _PAGE_SHARE))
+        most = max(1, min(_MOST_CARRIED, self._files.settings.updates_per_file // _PAGE_SHARE))
         others = [each for each in tickets if each.key != self.key][: most - 1]
         own = StagedTicket(self.key, self.number, 0, is_skipped=False)
         return sorted([*others, own], key=lambda each: each.key)
@@ -245,11 +257,18 @@ class StagedCommit:
         chosen: Sequence[StagedTicket],
         answers: dict[str, bytes],
         outgoing: Outgoing,
-    ) -> None:
-        """Puts all that fit on the chain; `answers` are then true once it is swapped."""
+    ) -> list[str]:
+        """Puts all that fit on the chain, while there is time; its own in any case.
+
+        `answers` are true once the chain is swapped. Returns the keys of those that do not fit.
+        """
+        skipped: list[str] = []
+        end = self._now() + self._pace.budget_s
         others = [each.key for each in chosen if each.key != self.key]
         data = self._area.read(others)
         for each in chosen:
+            if self._now() > end and each.key != self.key:
+                continue
             if (made := chain.logged.snapshots.get(each.number)) is not None:
                 answers[each.key] = str(made).encode()  # by a carrier that died before it said so
                 continue
@@ -261,25 +280,28 @@ class StagedCommit:
                 else:
                     continue
                 changes = chain.fit(each.number, ticket)
-                if changes is not None:
+                if changes is None:
+                    skipped.append(each.key)
+                else:
                     made = chain.append(each.number, ticket, changes, outgoing)
                     answers[each.key] = str(made).encode()
             except (FormatError, InternalError):
                 if each.key == self.key:
                     raise
+                skipped.append(each.key)
+        return skipped
 
     def _answer(
-        self, chosen: Sequence[StagedTicket], answers: dict[str, bytes], *, is_own_made: bool
+        self, answers: dict[str, bytes], skipped: Sequence[str], *, is_own_made: bool
     ) -> None:
         """Receipts, and a hint for the next to carry. What fails here only costs others time."""
         with suppress(IcechunkError):
             self._area.put_answers(answers)
             own = [self.key, self.key + RECEIPT] if is_own_made else []
             self._area.remove([*answers, *own])
-            seen = {each.key for each in chosen}
-            if skipped := [k for k in seen - answers.keys() if k != self.key]:
-                self._area.put_answers(dict.fromkeys(skipped, SKIPPED))
-            waiting = [each for each in self._area.list().tickets if each.key not in seen]
+            self._area.put_answers(dict.fromkeys(skipped, SKIPPED))
+            answered = {*answers, *skipped, self.key}
+            waiting = (each for each in self._area.list().tickets if each.key not in answered)
             if first := next((each for each in waiting if not each.is_skipped), None):
                 self._area.put_answers({first.key: CARRY}, when=ABSENT)
 
