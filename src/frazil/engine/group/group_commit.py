@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from enum import Enum, auto
+from functools import cached_property
 
 from frazil.clock import Clock
 from frazil.engine.changes.change_set import ChangeSet
@@ -114,16 +115,18 @@ def stage(
         changes=changes,
     )
     data = encode_ticket(ticket)
-    return StagedCommit(files, clock, data, tries=tries) if len(data) <= MAX_BYTES else None
+    is_small = len(data) <= MAX_BYTES
+    return StagedCommit(files, clock, ticket, data, tries=tries) if is_small else None
 
 
 class StagedCommit:
-    """One commit, from its staging to the answer; `data` is the encoded ticket."""
+    """One commit, from its staging to the answer; `data` is the ticket as it is staged."""
 
     def __init__(
         self,
         files: Files,
         clock: Clock,
+        ticket: Ticket,
         data: bytes,
         *,
         tries: int = 1000,
@@ -132,7 +135,7 @@ class StagedCommit:
         uniform: Callable[[float, float], float] = random.uniform,
     ) -> None:
         self._data = data
-        self._ticket = ticket = decode_ticket(data)  # judged by its author as by others
+        self._branch, self._logged_us = ticket.branch, ticket.logged_us
         self.number = os.urandom(TICKET_BYTES)
         self.key = ticket_key(ticket.branch, clock(), self.number)
         self._files, self._clock = files, clock
@@ -144,6 +147,11 @@ class StagedCommit:
         self._staged_at = now()
         self._pace = files.group_pace
         self._logs: Logs = {}
+
+    @cached_property
+    def _ticket(self) -> Ticket:
+        """The ticket as it is decoded: its author judges by the same values as others."""
+        return decode_ticket(self._data)
 
     def commit(self) -> SnapshotId | None:
         """The snapshot; None if the commit was not made, and never will be.
@@ -221,7 +229,7 @@ class StagedCommit:
             self._forget([self.key, self.key + RECEIPT])
             return made
         listed = self._area.list()  # after the entry point was read
-        chain = Chain(self._files, self._clock, old.info, self._ticket.branch, self._logs)
+        chain = Chain(self._files, self._clock, old.info, self._branch, self._logs)
         if chain.refuses(self._ticket):
             return _Turn.REFUSED
         age_us = int((self._now() - self._staged_at) * 1e6)
@@ -314,7 +322,7 @@ class StagedCommit:
         if (made := self._find(old.info)) is not None:
             return made
         self._forget([self.key + RECEIPT])
-        chain = Chain(self._files, self._clock, old.info, self._ticket.branch, self._logs)
+        chain = Chain(self._files, self._clock, old.info, self._branch, self._logs)
         if chain.refuses(self._ticket):
             return None
         # A carrier may have read the ticket: only from here on no one can win with it.
@@ -331,13 +339,12 @@ class StagedCommit:
 
     def _find(self, info: RepoInfo) -> SnapshotId | None:
         """The snapshot of this ticket in the ops log, to any page."""
-        logged_us = self._ticket.logged_us
         log, following, seen = UpdateLog.of(info.updates), info.before_updates, set[str]()
         while True:
             page = LoggedTickets.of(log, is_last=following is None)
             if (made := page.snapshots.get(self.number)) is not None:
                 return made
-            if following is None or page.since_us <= logged_us:
+            if following is None or page.since_us <= self._logged_us:
                 return None
             if following in seen:
                 break
