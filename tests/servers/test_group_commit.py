@@ -92,7 +92,7 @@ def test_the_reference_reads_all_that_was_carried(line: Line) -> None:
         assert info.id == told[info.message]
         assert info.metadata["writer"] == writer
         values = [values_at(repo, info.id) for repo in (ours, reference)]
-        assert np.array_equal(*values)
+        assert np.array_equal(values[0], values[1])
         own = writer, int(info.message.partition("-")[2])
         assert values[0][own] == writer * EACH + own[1]
 

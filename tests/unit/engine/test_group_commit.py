@@ -567,6 +567,40 @@ def test_a_carrier_whose_reply_is_lost_finds_its_group_in_the_log(
     assert_sound(store)
 
 
+def test_a_snapshot_file_is_never_overwritten_by_another_try(
+    store: MemoryStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    staged = Writer(store).stage(1)
+    lose_patience(staged)
+    drawn = iter([b"aaaa", b"bbbb"])
+    monkeypatch.setattr("frazil.engine.group.chain.os.urandom", lambda _: next(drawn))
+    taken = SnapshotId(staged.number + b"aaaa")
+    store.put(f"snapshots/{taken}", b"of another carrier")
+    assert staged.commit() == SnapshotId(staged.number + b"bbbb")
+    assert store.get(f"snapshots/{taken}").data == b"of another carrier"
+    assert history(store) == ["chunk 1"]
+
+
+def test_an_update_that_leaves_the_branch_alone_costs_no_new_files(store: MemoryStore) -> None:
+    put(Writer(store).stage(1))
+    writer, other = Writer(store), Writer(store)
+    carrier = writer.stage(2)
+    lose_patience(carrier)
+    written = list[str]()
+
+    def before(verb: Verb, key: str) -> None:
+        if verb == "put" and key.startswith("snapshots/"):
+            written.append(key)
+        if (verb, key) == ("put", "repo") and not other.repository.tags():
+            other.repository.create_tag("t", other.repository.lookup_branch("main"))
+
+    writer.store.before = before
+    assert carrier.commit() in snapshots(store)
+    assert len(written) == 2
+    assert history(store) == ["chunk 1", "chunk 2"]
+    assert_sound(store)
+
+
 def test_a_ticket_that_was_carried_and_reset_is_not_carried_again(store: MemoryStore) -> None:
     waiting = Writer(store).stage(1)
     put(waiting)

@@ -53,8 +53,7 @@ class Chain:
     def __init__(self, files: Files, clock: Clock, info: RepoInfo, branch: str, logs: Logs) -> None:
         """`logs` are those that were read before; more are added."""
         self.branch = branch
-        self.info = info  # as it was read
-        self.result = info  # with the commits of the chain
+        self.info = info
         self.carried: list[Snapshot] = []
         self.logged = LoggedTickets.of(
             UpdateLog.of(info.updates), is_last=info.before_updates is None
@@ -70,6 +69,36 @@ class Chain:
     @property
     def kinds(self) -> list[NewCommit]:
         return [NewCommit(self.branch, each.id) for each in self.carried]
+
+    @property
+    def result(self) -> RepoInfo:
+        """The repo info with the commits of the chain."""
+        info = self.info
+        parent = info.snapshot_of_branch(self.branch)
+        for snapshot in self.carried:
+            info = info.with_snapshot(
+                snapshot.id,
+                parent=parent,
+                flushed_at_us=snapshot.flushed_at_us,
+                message=snapshot.message,
+                metadata=snapshot.metadata,
+            ).with_branch(self.branch, snapshot.id)
+            parent = snapshot.id
+        return info
+
+    def moved_to(self, info: RepoInfo, tickets: Sequence[tuple[bytes, Ticket]]) -> "Chain | None":
+        """The same commits on top of a later version of the entry point, without new files.
+
+        `tickets` are those of the chain. None if one of them does not fit there, or if the branch
+        is elsewhere; how the tickets fit on each other depends on nothing else.
+        """
+        chain = Chain(self._files, self._clock, info, self.branch, self._logs)
+        if self._start is None or chain._start is None or chain._start.id != self._start.id:
+            return None
+        if any(chain.fit(number, ticket) is None for number, ticket in tickets):
+            return None
+        chain.carried, chain._on_top = self.carried, self._on_top
+        return chain
 
     def refuses(self, ticket: Ticket) -> bool:
         """True if no one will ever carry the ticket from this version of the entry point.
@@ -121,13 +150,6 @@ class Chain:
             when=ABSENT,
             checks_clock=not self.carried,
         )
-        self.result = self.result.with_snapshot(
-            new_id,
-            parent=base.id,
-            flushed_at_us=snapshot.flushed_at_us,
-            message=snapshot.message,
-            metadata=snapshot.metadata,
-        ).with_branch(self.branch, new_id)
         log = transaction_log(new_id, changes)
         self._logs[new_id] = log
         self._on_top = log if self._on_top is None else unite_logs(new_id, [self._on_top, log])

@@ -13,13 +13,16 @@ proofs/ show what happens without them.
 import os
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import field
 from enum import Enum, auto
 from functools import cached_property
 
 from frazil.clock import Clock
+from frazil.dataclass import dataclass
 from frazil.engine.changes.change_set import ChangeSet
+from frazil.engine.files.caches import StoredRepoInfo
 from frazil.engine.files.files import Files, GroupPace, Outgoing
 from frazil.engine.files.object_keys import RECEIPT, TICKET_BYTES, ticket_key
 from frazil.engine.group.chain import Chain, LoggedTickets, Logs
@@ -37,6 +40,7 @@ from frazil.errors import (
     FormatError,
     IcechunkError,
     InternalError,
+    PreconditionFailedError,
     SessionStateError,
 )
 from frazil.flatbuf.flexbuffers import Json
@@ -52,6 +56,7 @@ _FIRST_LOOK, _NEXT_LOOKS = 0.6, 0.25  # after so many rounds
 _RANKED_EVERY = 2.0  # rounds
 _ROUND_REQUESTS = 8  # one after another: a round takes no less
 _MOST_CARRIED = 250
+_SWAPS = 4  # tries with the same files
 _PAGE_SHARE = 4  # so much of a page of the ops log is the most that one swap may add
 _STAGED_IN_A_ROW = 3  # commits after one that met others
 
@@ -62,6 +67,21 @@ class _Turn(Enum):
     OVERTAKEN = auto()  # the swap was refused
     ONLY_OTHERS = auto()  # the ticket did not fit on top of those that were carried
     REFUSED = auto()  # the ticket does not fit
+
+
+class _NameTakenError(Exception):
+    """Another try of a ticket has drawn the same name for its snapshot."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Group:
+    """Tickets that one carrier has read, and what became of them."""
+
+    chosen: Sequence[StagedTicket]
+    data: Mapping[str, bytes]  # by key, without withdrawn ones
+    carried: dict[str, tuple[bytes, Ticket]] = field(default_factory=dict)
+    answers: dict[str, bytes] = field(default_factory=dict)  # true once the chain is swapped
+    skipped: list[str] = field(default_factory=list)  # do not fit
 
 
 def is_possible(files: Files) -> bool:
@@ -228,29 +248,64 @@ class StagedCommit:
         if (made := self._find(old.info)) is not None:
             self._forget([self.key, self.key + RECEIPT])
             return made
-        listed = self._area.list()  # after the entry point was read
+        # The tickets are listed and read after the entry point, and at the same time as the tip.
+        read: Callable[[], _Group] = self._files.pool.start(self._read_group)
         chain = Chain(self._files, self._clock, old.info, self._branch, self._logs)
-        if chain.refuses(self._ticket):
+        is_refused = chain.refuses(self._ticket)
+        group = read()
+        if is_refused:
             return _Turn.REFUSED
-        age_us = int((self._now() - self._staged_at) * 1e6)
-        chosen = self._choose(listed.young(self.key, age_us))
-        if len(chosen) > 1:
+        if len(group.chosen) > 1:
             meet_others(self._pace)
-        answers: dict[str, bytes] = {}
-        with self._files.outgoing() as outgoing:
-            skipped = self._build(chain, chosen, answers, outgoing)
-            if not chain.carried:
-                return _Turn.REFUSED
-            refused = self._entry.replace_once(
-                old, chain.result, chain.kinds, ready=outgoing.settle
-            )
-        if refused is not None and not self._entry.was_done(self._entry.fetch(), refused):
+        try:
+            with self._files.outgoing() as outgoing:
+                self._build(chain, group, outgoing)
+                if not chain.carried:
+                    return _Turn.REFUSED
+                is_done = self._swap(old, chain, group, outgoing)
+        except (_NameTakenError, PreconditionFailedError):
+            is_done = False
+        if not is_done:
             return _Turn.OVERTAKEN
         self._pace.won()
-        own = answers.pop(self.key, None)
-        self._answer(answers, skipped, is_own_made=own is not None)
+        own = group.answers.pop(self.key, None)
+        self._answer(group, is_own_made=own is not None)
         self._pace.follow(self._now() - began)
         return _Turn.ONLY_OTHERS if own is None else SnapshotId.parse(own.decode())
+
+    def _read_group(self) -> "_Group":
+        age_us = int((self._now() - self._staged_at) * 1e6)
+        chosen = self._choose(self._area.list().young(self.key, age_us))
+        others = [each.key for each in chosen if each.key != self.key]
+        return _Group(chosen, self._area.read(others))
+
+    def _swap(self, old: StoredRepoInfo, chain: Chain, group: "_Group", outgoing: Outgoing) -> bool:
+        """True if the chain is part of the history.
+
+        If the entry point was changed, but not the branch, the chain may fit there just as well.
+        """
+
+        def settle() -> None:
+            try:
+                outgoing.settle()
+            except PreconditionFailedError as error:  # not to be taken for a refused swap
+                raise _NameTakenError from error
+
+        for _ in range(_SWAPS):
+            refused = self._entry.replace_once(old, chain.result, chain.kinds, ready=settle)
+            if refused is None:
+                return True
+            old = self._entry.read()
+            if self._entry.was_done(old.info, refused):
+                return True
+            # Read again after the entry point: one of them may have been withdrawn.
+            others = [key for key in group.carried if key != self.key]
+            there = self._area.read(others)
+            moved = chain.moved_to(old.info, list(group.carried.values()))
+            if moved is None or len(there) < len(others):
+                return False
+            chain = moved
+        return False
 
     def _choose(self, tickets: Sequence[StagedTicket]) -> list[StagedTicket]:
         """Oldest first, and its own among them."""
@@ -259,22 +314,11 @@ class StagedCommit:
         own = StagedTicket(self.key, self.number, 0, is_skipped=False)
         return sorted([*others, own], key=lambda each: each.key)
 
-    def _build(
-        self,
-        chain: Chain,
-        chosen: Sequence[StagedTicket],
-        answers: dict[str, bytes],
-        outgoing: Outgoing,
-    ) -> list[str]:
-        """Puts all that fit on the chain, while there is time; its own in any case.
-
-        `answers` are true once the chain is swapped. Returns the keys of those that do not fit.
-        """
-        skipped: list[str] = []
+    def _build(self, chain: Chain, group: "_Group", outgoing: Outgoing) -> None:
+        """Puts all that fit on the chain, while there is time; its own in any case."""
         end = self._now() + self._pace.budget_s
-        others = [each.key for each in chosen if each.key != self.key]
-        data = self._area.read(others)
-        for each in chosen:
+        data, answers, skipped = group.data, group.answers, group.skipped
+        for each in group.chosen:
             if self._now() > end and each.key != self.key:
                 continue
             if (made := chain.logged.snapshots.get(each.number)) is not None:
@@ -293,16 +337,15 @@ class StagedCommit:
                 else:
                     made = chain.append(each.number, ticket, changes, outgoing)
                     answers[each.key] = str(made).encode()
+                    group.carried[each.key] = each.number, ticket
             except (FormatError, InternalError):
                 if each.key == self.key:
                     raise
                 skipped.append(each.key)
-        return skipped
 
-    def _answer(
-        self, answers: dict[str, bytes], skipped: Sequence[str], *, is_own_made: bool
-    ) -> None:
+    def _answer(self, group: "_Group", *, is_own_made: bool) -> None:
         """Receipts, and a hint for the next to carry. What fails here only costs others time."""
+        answers, skipped = group.answers, group.skipped
         with suppress(IcechunkError):
             self._area.put_answers(answers)
             own = [self.key, self.key + RECEIPT] if is_own_made else []
