@@ -4,21 +4,23 @@
 
 Every commit is rebased if the branch has moved. Prints commits per second that the history has at
 the end, those that were reported as made and are not there, waiting times, and how evenly commits
-are shared: Jain's index, which is 1 if all writers made as many and 1/n if one made all. Each writer
-makes one commit before the others begin to count, so that everything is imported.
+are shared: Jain's index, which is 1 if all writers made as many and 1/n if one made all.
+
+Each writer makes one commit before anything is counted, so that everything is imported.
 """
 
 import argparse
-import json
+import multiprocessing
 import os
-import subprocess
-import sys
 import tempfile
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from multiprocessing.queues import Queue
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +33,13 @@ from benchmarks.slow_bucket import slow_bucket
 from benchmarks.storages import PORT, storage
 from frazil.engine.refs.repo_settings import GROUP_COMMIT
 
-ROOT = Path(__file__).parents[1]
+PRELOADED = (
+    "zarr",
+    "benchmarks.storages",
+    "frazil.engine.commit.commit",
+    "frazil.engine.group.group_commit",
+)
+PATIENCE_S = 600.0
 CHUNKS = 1000  # of each writer, which it writes in turn
 
 
@@ -69,8 +77,10 @@ def create(engine: Any, place: Path, writers: int, *, grouped: bool) -> None:
     session.commit("array")
 
 
-def write(engine: Any, place: Path, writer: int, seconds: float) -> dict[str, Any]:
-    """Commits one chunk at a time when told to begin; the ids, and how long each commit took."""
+def write(
+    engine: Any, place: Path, writer: int, seconds: float, ready: Callable[[], object]
+) -> dict[str, Any]:
+    """Commits one chunk at a time once all are ready; the ids, and how long each commit took."""
     repo = engine.Repository.open(storage(engine, place))
     data = default_buffer_prototype().buffer.from_bytes(writer.to_bytes(4, "little"))
 
@@ -81,8 +91,7 @@ def write(engine: Any, place: Path, writer: int, seconds: float) -> dict[str, An
 
     solver = engine.ConflictDetector()
     edit(0).commit("warm", rebase_with=solver, rebase_tries=1000)
-    print("ready", flush=True)
-    sys.stdin.readline()
+    ready()
     ids, waits, failed, number = [], [], 0, 1
     end = time.perf_counter() + seconds
     while time.perf_counter() < end:
@@ -100,31 +109,35 @@ def write(engine: Any, place: Path, writer: int, seconds: float) -> dict[str, An
 def race(name: str, place: Path, writers: int, seconds: float, *, grouped: bool) -> Race:
     engine = import_module(name)
     create(engine, place, writers, grouped=grouped)
-    processes = [_start(name, place, writer, seconds) for writer in range(writers)]
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([name, *PRELOADED])
+    ready, queue = context.Barrier(writers), context.Queue()
+    fixed = name, place, seconds, os.environ.get(PORT), ready, queue
+    processes = [context.Process(target=_write, args=(each, *fixed)) for each in range(writers)]
     for process in processes:
-        assert process.stdout
-        process.stdout.readline()
-    for process in processes:
-        assert process.stdin
-        process.stdin.write("go\n")
-        process.stdin.flush()
-    done = [json.loads(process.communicate()[0].splitlines()[-1]) for process in processes]
+        process.start()
+    found = dict(queue.get(timeout=PATIENCE_S) for _ in processes)
+    done = [found[writer] for writer in range(writers)]
     repo = engine.Repository.open(storage(engine, place))
     kept = {each.id: each for each in repo.ancestry(branch="main")}
     files = storage(import_module("frazil"), place).store.list("snapshots/")
     return summarise(done, kept, seconds, written=sum(1 for _ in files))
 
 
-def _start(name: str, place: Path, writer: int, seconds: float) -> "subprocess.Popen[str]":
-    command = [sys.executable, "-m", "benchmarks.hot_branch", "--one", name, place, writer, seconds]
-    return subprocess.Popen(
-        list(map(str, command)),
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,  # the reference warns about local disks
-        text=True,
-        cwd=ROOT,
-    )
+def _write(  # noqa: PLR0917 -- of a process
+    writer: int,
+    name: str,
+    place: Path,
+    seconds: float,
+    port: str | None,
+    ready: Barrier,
+    queue: "Queue[tuple[int, dict[str, Any]]]",
+) -> None:
+    """A process of its own, which has everything imported."""
+    os.environ["ICECHUNK_NO_LOGS"] = "1"  # the reference warns about local disks
+    if port is not None:
+        os.environ[PORT] = port
+    queue.put((writer, write(import_module(name), place, writer, seconds, ready.wait)))
 
 
 def summarise(
@@ -175,13 +188,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--latency", type=float, default=0, help="of a bucket; 0: local disk")
     parser.add_argument("--group", action="store_true", help="with group commit; frazil, buckets")
-    parser.add_argument("--one", nargs=4, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    if arguments.one:
-        name, place, writer, seconds = arguments.one
-        found = write(import_module(name), Path(place), int(writer), float(seconds))
-        print(json.dumps(found))
-        return
     for writers in arguments.writers:
         done = measure(
             arguments.engine,

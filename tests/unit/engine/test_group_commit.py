@@ -5,6 +5,7 @@ Time is not real here: who waits acts, and patience ends when the test says so.
 
 from collections.abc import Buffer, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
@@ -680,3 +681,15 @@ def test_a_carrier_that_read_a_ticket_before_a_collection_loses_to_it(store: Mem
     assert done
     assert history(store) == ["chunk 2"]
     assert_sound(store)
+
+
+def test_copies_have_no_tickets(store: MemoryStore, tmp_path: Path) -> None:
+    put(Writer(store).stage(1))
+    source = frazil.Repository.open(frazil.Storage(store))
+    target = MemoryStore()
+    source.clone_to(frazil.Storage(target))
+    assert listed(target) == []
+    source.export_bundle(tmp_path / "repo.zip")
+    copy = frazil.Repository.open_bundle(tmp_path / "repo.zip")
+    assert next(info.message for info in copy.ancestry(branch="main")) == "base"
+    assert list(copy.storage.store.list(STAGED)) == []
