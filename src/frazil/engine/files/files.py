@@ -168,7 +168,7 @@ class GroupPace:
 
     def lost(self) -> None:
         """A shorter round is less likely to be overtaken again."""
-        self.budget_s /= 2
+        self.budget_s = max(_ROUND_S / 64, self.budget_s / 2)
 
     def won(self) -> None:
         self.budget_s = min(_ROUND_S, 2 * self.budget_s)

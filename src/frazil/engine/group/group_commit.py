@@ -50,13 +50,16 @@ from frazil.format.update_log import MetadataChanged, UpdateLog
 from frazil.ids import SnapshotId
 from frazil.objectstore.protocol import ABSENT
 
-_PATIENCE = 3.0  # rounds, if the first in line does not carry
-_PATIENCE_BY_RANK = 0.5  # and so many for each ticket in front: few lose patience at a time
+_PATIENCE = 4.0  # rounds, if the first in line does not carry
+_PATIENCE_BY_RANK = 1.0  # and so many for each ticket in front: one loses patience at a time
+_TICKET_S = 0.02  # a round takes no less for each ticket, on a machine that is busy
 _FIRST_LOOK, _NEXT_LOOKS = 0.6, 0.25  # after so many rounds
 _RANKED_EVERY = 2.0  # rounds
 _ROUND_REQUESTS = 8  # one after another: a round takes no less
 _MOST_CARRIED = 250
 _SWAPS = 4  # tries with the same files
+# Of others: written by a client that means harm, or by one of another version with a bug.
+_BAD_TICKET = (FormatError, InternalError, LookupError, ValueError, ArithmeticError)
 _PAGE_SHARE = 4  # so much of a page of the ops log is the most that one swap may add
 _STAGED_IN_A_ROW = 3  # commits after one that met others
 
@@ -202,7 +205,7 @@ class StagedCommit:
             return None
         meet_others(self._pace)
         ranked = self._now()
-        round_s = max(self._pace.round_s, _ROUND_REQUESTS * (ranked - began))
+        round_s = max(self._pace.round_s, _ROUND_REQUESTS * (ranked - began), _TICKET_S * rank)
         end = ranked + round_s * (_PATIENCE + _PATIENCE_BY_RANK * rank)
         pause_s = _FIRST_LOOK * round_s
         while self._now() < end:
@@ -249,11 +252,9 @@ class StagedCommit:
             self._forget([self.key, self.key + RECEIPT])
             return made
         # The tickets are listed and read after the entry point, and at the same time as the tip.
-        read: Callable[[], _Group] = self._files.pool.start(self._read_group)
+        group = self._files.pool.beside(lambda: self._cache_tip(old.info), self._read_group)
         chain = Chain(self._files, self._clock, old.info, self._branch, self._logs)
-        is_refused = chain.refuses(self._ticket)
-        group = read()
-        if is_refused:
+        if chain.fit(self.number, self._ticket) is None:
             return _Turn.REFUSED
         if len(group.chosen) > 1:
             meet_others(self._pace)
@@ -272,6 +273,12 @@ class StagedCommit:
         self._answer(group, is_own_made=own is not None)
         self._pace.follow(self._now() - began)
         return _Turn.ONLY_OTHERS if own is None else SnapshotId.parse(own.decode())
+
+    def _cache_tip(self, info: RepoInfo) -> None:
+        tip = info.snapshot_of_branch(self._branch)
+        with suppress(IcechunkError):  # raised again when it is needed
+            if tip is not None:
+                self._files.fetch_snapshot(tip)
 
     def _read_group(self) -> "_Group":
         age_us = int((self._now() - self._staged_at) * 1e6)
@@ -338,7 +345,7 @@ class StagedCommit:
                     made = chain.append(each.number, ticket, changes, outgoing)
                     answers[each.key] = str(made).encode()
                     group.carried[each.key] = each.number, ticket
-            except (FormatError, InternalError):
+            except _BAD_TICKET:
                 if each.key == self.key:
                     raise
                 skipped.append(each.key)
