@@ -1,8 +1,8 @@
 ---------------------------- MODULE GroupCommit -----------------------------
 (***************************************************************************)
-(* Group commit, as designed in docs/design/035-group-commit.md (not built *)
-(* yet): a writer stages its commit as an object, and the next writer that *)
-(* swaps `repo` may carry it.                                              *)
+(* Group commit, as designed in docs/design/035-group-commit.md and built  *)
+(* in engine/group: a writer stages its commit as an object, and the next  *)
+(* writer that swaps `repo` may carry it.                                  *)
 (*                                                                         *)
 (*   stage     a ticket with the changes, the base and how far the ops log *)
 (*             went; created if absent                                     *)

@@ -6,18 +6,24 @@ commits: an increment that is lost shows.
 
 import os
 import random
+import threading
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import zarr
 
-from tests.consistency.events import Recorder
+from frazil.engine.group.group_commit import StagedCommit
+from frazil.engine.group.staging import Staged, StagingArea
+from frazil.engine.refs.repo_settings import GROUP_COMMIT
+from tests.consistency.events import CANCELLED, Recorder
 from tests.consistency.places import Place
 
 COUNTERS = 6
@@ -31,7 +37,10 @@ type Act = Callable[[Place, Recorder, random.Random], None]
 
 def create(place: Place) -> None:
     module = place.module()
-    session = module.Repository.create(place.storage()).writable_session("main")
+    repo = module.Repository.create(place.storage())
+    if place.grouped:
+        repo.update_metadata({GROUP_COMMIT: True})
+    session = repo.writable_session("main")
     zarr.create_array(
         session.store, name="a", shape=(COUNTERS * CHUNK,), chunks=(CHUNK,), dtype="i8",
         fill_value=0, compressors=None,
@@ -77,7 +86,7 @@ class Actor:
         base = session.snapshot_id
         array = zarr.open_array(session.store, path="a", mode="r+")
         wrote = dict[str, int]()
-        for counter in self.random.sample(range(COUNTERS), self.random.choice([1, 1, 2])):
+        for counter in self._choose_counters(rebases=rebases):
             part = slice(counter * CHUNK, (counter + 1) * CHUNK)
             value = int(np.asarray(array[part])[0]) + 1
             array[part] = value
@@ -92,11 +101,30 @@ class Actor:
         except self.engine.ConflictError as error:
             self.recorder.record("commit", start, error=error.kind, **facts)
             time.sleep(self.random.uniform(0, 0.02))
+        except KeyboardInterrupt:
+            if session.read_only:  # it had been made by then
+                self.recorder.record("commit", start, snapshot=session.snapshot_id, **facts)
+            else:
+                self.recorder.record("commit", start, error=CANCELLED, **facts)
         else:
             self.recorder.record("commit", start, snapshot=str(made), **facts)
 
+    def _choose_counters(self, *, rebases: bool) -> list[int]:
+        """Mostly its own, if commits are to be made in groups: those in conflict are not."""
+        if self.place.grouped and rebases and self.random.random() < 0.9:
+            first = COUNTERS - 2 if "canceller" in self.recorder.actor else 0
+            return [first + int(self.recorder.actor[-1])]
+        return self.random.sample(range(COUNTERS), self.random.choice([1, 1, 2]))
+
     def rebase(self) -> None:
         self.write(rebases=True)
+        if self.place.engine == "icechunk" and self.place.grouped:
+            time.sleep(self.random.uniform(0.2, 0.6))  # it is not in a group, and wins too often
+
+    def cancel(self) -> None:
+        """Commits as part of a group, and is interrupted now and then."""
+        with interrupting(self.random):
+            self.write(rebases=True)
 
     def read(self) -> None:
         start = self.begin()
@@ -151,6 +179,27 @@ class Actor:
         time.sleep(0.1)
 
 
+@contextmanager
+def interrupting(rng: random.Random) -> Iterator[None]:
+    """Waiting for a group, and the look at its tickets, raise KeyboardInterrupt at random."""
+    look, defaults = StagingArea.list, StagedCommit.__init__.__kwdefaults__ or {}
+
+    def maybe_interrupt(share: float) -> None:
+        if rng.random() < share and threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt
+
+    def wait(pause_s: float) -> None:
+        time.sleep(pause_s)
+        maybe_interrupt(0.3)
+
+    def look_or_not(self: StagingArea) -> Staged:
+        maybe_interrupt(0.15)
+        return look(self)
+
+    with patch.object(StagingArea, "list", look_or_not), patch.dict(defaults, sleep=wait):
+        yield
+
+
 def _time_in(path: Path) -> datetime:
     return datetime.fromisoformat(path.read_text())
 
@@ -158,6 +207,7 @@ def _time_in(path: Path) -> datetime:
 TURNS: dict[str, Callable[[Actor], None]] = {
     "writer": Actor.write,
     "rebaser": Actor.rebase,
+    "canceller": Actor.cancel,
     "reader": Actor.read,
     "tagger": Actor.tag,
     "brancher": Actor.change_branch,

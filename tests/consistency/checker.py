@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import accumulate
 
-from tests.consistency.events import MUTATIONS, Event
+from tests.consistency.events import CANCELLED, MUTATIONS, Event
 
 # By the names of updates in the ops log.
 LOGGED = {
@@ -153,7 +153,8 @@ class _Looks:
             at_first = {state.tip for state in self._between(event.began_ns, event.start_ns)}
             if event.base not in at_first:
                 yield f"{event.actor} began from {event.base}, which was not the tip then"
-            if event.error and {state.tip for state in possible} == {event.base}:
+            is_refused = event.error not in {"", CANCELLED}
+            if is_refused and {state.tip for state in possible} == {event.base}:
                 yield f"{event.actor} was refused, though nobody had committed: {event.error}"
         elif event.error:
             yield from _unjustified(event, possible)

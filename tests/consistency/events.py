@@ -11,6 +11,7 @@ type Kind = Literal[
     "commit", "read", "create_tag", "delete_tag", "create_branch", "reset_branch", "delete_branch",
     "collect", "expire",
 ]  # fmt: skip
+CANCELLED = "cancelled"  # an error for which there need be no reason
 MUTATIONS: tuple[Kind, ...] = (
     "commit", "create_tag", "delete_tag", "create_branch", "reset_branch", "delete_branch",
 )  # fmt: skip

@@ -32,20 +32,29 @@ def processes() -> ForkServerContext:
 
 
 def run(
-    place: Place, roles: Mapping[str, int], seconds: float, *, engines: Sequence[str] = ("frazil",)
+    place: Place,
+    roles: Mapping[str, int],
+    seconds: float,
+    *,
+    engines: Sequence[str] = ("frazil",),
+    guests: Mapping[str, int] | None = None,
 ) -> Result:
-    """So many processes of each role, with each engine, for so long; then everything is checked."""
+    """So many processes of each role, with each engine, for so long; then everything is checked.
+
+    `guests` are further ones, with the reference.
+    """
+    cast = [(engine, role, many) for engine in engines for role, many in roles.items()]
+    cast += [("icechunk", role, many) for role, many in (guests or {}).items()]
     actors.create(place)
     context = processes()
-    ready = context.Barrier(sum(roles.values()) * len(engines))
+    ready = context.Barrier(sum(many for _, _, many in cast))
     running = [
         context.Process(
             target=actors.run,
             args=(replace(place, engine=engine), role, number, seconds, ready),
             daemon=True,
         )
-        for engine in engines
-        for role, many in roles.items()
+        for engine, role, many in cast
         for number in range(many)
     ]
     for process in running:

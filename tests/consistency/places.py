@@ -73,6 +73,7 @@ class Place:
     store: str = "real"
     s3: dict[str, Any] = field(default_factory=dict)
     config: Any = None  # of the engine
+    grouped: bool = False  # with group commit
 
     def module(self, engine: str | None = None) -> Any:
         return importlib.import_module(engine or self.engine)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+import frazil
+from frazil import Repository
+from tests.consistency.events import CANCELLED
 from tests.consistency.histories import Result, run
 from tests.consistency.places import Place
 from tests.servers.s3 import S3Server
@@ -45,6 +48,37 @@ def test_a_history_on_a_server_is_serializable(tmp_path: Path, hot_s3_server: S3
         return Place(tmp_path / name, s3=arguments)
 
     run_until_enough(place_of)
+
+
+GROUP = {"rebaser": 4, "canceller": 2, "reader": 1, "collector": 1, "expirer": 1}
+
+
+def test_a_history_of_group_commits_is_serializable(
+    tmp_path: Path, hot_s3_server: S3Server
+) -> None:
+    """With writers that give up, and writers of the reference that know nothing of groups."""
+    for seconds in SECONDS:
+        folder = tmp_path / f"{seconds:.0f}-seconds"
+        folder.mkdir()
+        prefix = hot_s3_server.new_prefix()
+        place = Place(folder, s3=hot_s3_server.arguments(prefix), grouped=True)
+        result = run(place, GROUP, seconds, guests={"rebaser": 1, "reader": 1})
+        assert result.wrong == []
+        grouped = grouped_commits(hot_s3_server, prefix)
+        cancelled = sum(event.error == CANCELLED for event in result.events)
+        if result.count("commit") > 5 and max(grouped) > 1 and cancelled:
+            return
+    raise AssertionError("too few commits in groups")
+
+
+def grouped_commits(server: S3Server, prefix: str) -> list[int]:
+    """Commits of each swap, by the entries of the ops log that cite no backup of their own."""
+    sizes = [0]
+    for update in Repository.open(server.storage(frazil, prefix)).ops_log():
+        if update.backup_path is not None:
+            sizes.append(0)
+        sizes[-1] += type(update.kind).__name__ == "NewCommit"
+    return sizes
 
 
 @pytest.mark.parametrize(

@@ -289,20 +289,12 @@ class GrowingSnapshots(SnapshotInfos):
         metadata: Mapping[str, Json],
         pruned_logs: Sequence[bytes] = (),
     ) -> tuple[SnapshotInfos, int]:
-        if self.new_row is not None:  # a second one before the first was written
-            return SnapshotInfos(self.table).inserted(
-                new,
-                parent=parent,
-                flushed_at_us=flushed_at_us,
-                message=message,
-                metadata=metadata,
-                pruned_logs=pruned_logs,
-            )
         row, above = self.place_for(new, parent)
         snapshot = Added(new, flushed_at_us, message, dict(metadata), tuple(pruned_logs))
         grown = GrowingSnapshots(
             self._stored_table,
-            self.encoded_in,
+            # A second one before the first was written: all of them have to be encoded again.
+            self.encoded_in if self.new_row is None else None,
             added=(*self._added, snapshot),
             keys=self._keys.inserted(row, snapshot, above),
             new_row=row,

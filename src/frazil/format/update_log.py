@@ -213,9 +213,9 @@ class UpdateLog(Sequence[Update]):
         """Time of the latest entry; 0 if there is none."""
         return int(self.table.scalar("updated_at").values[0]) if len(self) else 0
 
-    def recorded(self, update: Update, *, backup: str) -> "UpdateLog":
-        """One more entry in front. The one before it is the newest in the file `backup`."""
-        return UpdateLog(Table.concat([encode_updates([update]), self.found_in(backup).table]))
+    def recorded(self, *updates: Update, backup: str) -> "UpdateLog":
+        """More entries in front, newest first. The one before is the newest in `backup`."""
+        return UpdateLog(Table.concat([encode_updates(updates), self.found_in(backup).table]))
 
     def found_in(self, backup: str) -> "UpdateLog":
         """The same entries, of which the newest is the newest in the file `backup`."""
@@ -239,6 +239,13 @@ class UpdateLog(Sequence[Update]):
     def __iter__(self) -> Iterator[Update]:
         kinds = self.kinds(KINDS, _snapshot_ids)
         return map(Update, kinds, self.times_us.tolist(), self.backups)
+
+    def commits(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint8]]:
+        """Times and snapshots, (n, 12), of entries of new commits, newest first."""
+        column = self.table.union("update_type")
+        rows = np.flatnonzero(column.types == _NUMBERS[NewCommit])
+        snapshots = column.variants[_NUMBERS[NewCommit]].struct("new_snap_id").values
+        return self.times_us[rows], snapshots[column.index[rows]]
 
     @property
     def times_us(self) -> npt.NDArray[np.uint64]:

@@ -52,7 +52,7 @@ from frazil.generations.v2pre import (
     decode_early_snapshot,
 )
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.objectstore.protocol import ObjectStore
+from frazil.objectstore.protocol import ALWAYS, ObjectStore, Precondition
 
 # Transaction logs derived from the snapshots before and after a commit that wrote none.
 
@@ -310,7 +310,8 @@ class AlphaFiles(OlderFiles):
             if not is_taken(new):
                 return new
 
-    def put_snapshot(self, snapshot: Snapshot) -> None:
+    def put_snapshot(self, snapshot: Snapshot, *, when: Precondition = ALWAYS) -> None:
+        del when  # only group commits have a condition, and they are not for older generations
         require_writable(self.generation)
         history = self._history_of(snapshot.parent_id)
         data = encode_old_snapshot(snapshot, history, self.generation)

@@ -8,11 +8,11 @@
 Times protect what is being written: no file refers to a session's chunks until it is committed. So
 the time must lie further back than any session has been open (see `safety_age`).
 
-The plan is made first (`plan_gc`). Its execution writes the repo info without the snapshots that
-are dropped, so that no session can start from them. Then files are deleted, snapshots before the
-files that they refer to: a failure leaves unreachable files, for the next collection. If the repo
-info has changed since the plan in a way that matters (a ref or a new snapshot stands on one that is
-dropped), the plan is made again.
+The plan is made first (`plan_gc`). Its execution deletes staged commits of writers that died, and
+writes the repo info without the snapshots that are dropped, so that no session can start from them.
+Then files are deleted, snapshots before the files that they refer to: a failure leaves unreachable
+files, for the next collection. If the repo info has changed since the plan in a way that matters (a
+ref or a new snapshot stands on one that is dropped), the plan is made again.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from frazil.clock import to_datetime
 from frazil.engine.files.object_keys import OVERWRITTEN, branch_key
+from frazil.engine.group.staging import Leftovers, find_leftovers
 from frazil.engine.refs.entry import attempts, attempts_exhausted_error, require_online
 from frazil.engine.repository import Repository
 from frazil.errors import (
@@ -33,6 +34,7 @@ from frazil.errors import (
     ObjectNotFoundError,
     SessionStateError,
 )
+from frazil.format.generation import Generation
 from frazil.format.nodes import id_column
 from frazil.format.projections import ManifestFiles
 from frazil.format.repo_info import RepoInfo
@@ -454,7 +456,9 @@ def _execute(
 ) -> GCSummary:
     """Raises _RestartError."""
     work = GCWork(executor, plan.inventory, plan.budget)
+    staged = _drop_tickets(repository, plan)
     kept = _catch_up(plan.kept, work, _drop_snapshots(repository, plan))
+    repository.store.delete(staged.others)
     deleted: dict[FileKind, Deleted] = {}
     phases = list(PHASES)[::-1] if plan.request.incremental else list(PHASES)
     # Incrementally, files are found by the snapshots that refer to them, which come last therefore.
@@ -474,6 +478,24 @@ def _execute(
         if total.failed:
             break
     return _summary(plan, deleted, skipped=phases)
+
+
+def _drop_tickets(repository: Repository, plan: GCPlan) -> Leftovers:
+    """Deletes commits that wait to be made and never should; the other leftovers are for later.
+
+    Before the swap, which no writer that has read them can survive: docs/design/035.
+    """
+    if repository.generation is not Generation.V2:
+        return Leftovers((), ())
+    chunks = plan.garbage[FileKind.CHUNK]
+    staged = find_leftovers(
+        repository.files,
+        cutoff_us=plan.request.cutoff_us,
+        now_us=repository.clock(),
+        is_garbage=lambda ids: IdSet.of(chunks.ids).contains(ids),
+    )
+    repository.store.delete(staged.tickets)
+    return staged
 
 
 def _drop_snapshots(repository: Repository, plan: GCPlan) -> RepoInfo:

@@ -7,7 +7,13 @@ from typing import Any
 
 from frazil.dataclass import dataclass
 from frazil.engine.files.files import Files
-from frazil.engine.files.object_keys import CONFIG_YAML, OVERWRITTEN, REPO_INFO
+from frazil.engine.files.object_keys import (
+    CONFIG_YAML,
+    OVERWRITTEN,
+    RECEIPT,
+    REPO_INFO,
+    STAGED,
+)
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.records import Displayed, View, fields_of
 from frazil.format.repo_info import RepoInfo
@@ -145,6 +151,7 @@ class Remaining:
     shared-chunks                    chunk objects that other arrays use too, so that they stay
     virtual-file                     files outside the repository that virtual chunks were in
     backup                           files that were put aside, and are not looked into
+    ticket                           commits that wait to be made by another writer
     elsewhere                        copies that cannot be inspected from here
     """
 
@@ -200,6 +207,9 @@ def put_aside(files: Files) -> Iterator[Remaining]:
     for info in files.store.list(OVERWRITTEN):
         if not info.key.startswith(known):
             yield Remaining("backup", info.key, "was put aside, and is not looked into")
+    for info in files.store.list(STAGED):
+        if info.size_bytes and not info.key.endswith(RECEIPT):
+            yield Remaining("ticket", info.key, "waits to be committed, and is not looked into")
 
 
 def _contains_any(text: str, wanted: Sequence[str]) -> bool:

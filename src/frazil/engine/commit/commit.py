@@ -60,6 +60,7 @@ from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.format.transaction_log import TransactionLog, require_log_fits
 from frazil.format.update_log import CommitAmended, NewCommit, NewDetachedSnapshot, UpdateKind
 from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.objectstore.protocol import ALWAYS, Precondition
 
 _MANY_CHUNKS = 10_000
 _MAX_CLOCK_SKEW_US = 600_000_000  # other clients refuse snapshots further off than this
@@ -163,9 +164,16 @@ def _require_base_snapshots(files: Files, info: RepoInfo, request: CommitRequest
 
 
 def write_files(
-    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId, outgoing: Outgoing
+    files: Files,
+    clock: Clock,
+    request: CommitRequest,
+    new_id: SnapshotId,
+    outgoing: Outgoing,
+    *,
+    when: Precondition = ALWAYS,
+    checks_clock: bool = True,
 ) -> Snapshot:
-    """The snapshot, when all that it needs is under way."""
+    """The snapshot, when all that it needs is under way. Options as for `write_snapshot`."""
     changes = request.changes
     _require_log_fits(files, changes)
     if changes.attached:  # a writer of such a log, perhaps on Spark, runs on this thread
@@ -173,13 +181,26 @@ def write_files(
     else:
         chunks = sum(len(pending.changes().refs) for pending in changes.chunks.values())
         outgoing.do(lambda: put_log(files, new_id, changes), long=chunks >= _MANY_CHUNKS)
-    return write_snapshot(files, clock, request, new_id, outgoing)
+    return write_snapshot(
+        files, clock, request, new_id, outgoing, when=when, checks_clock=checks_clock
+    )
 
 
 def write_snapshot(
-    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId, outgoing: Outgoing
+    files: Files,
+    clock: Clock,
+    request: CommitRequest,
+    new_id: SnapshotId,
+    outgoing: Outgoing,
+    *,
+    when: Precondition = ALWAYS,
+    checks_clock: bool = True,
 ) -> Snapshot:
-    """Puts the manifests and the snapshot that the changes amount to."""
+    """Puts the manifests and the snapshot that the changes amount to.
+
+    `when` is the condition on the snapshot's file; one of several snapshots that are written at
+    the same time `checks_clock`.
+    """
     changed, known_files = _write_manifests(files, request, outgoing)
     nodes = request.base.nodes.patched(remove=request.changes.vacated, put=changed)
     snapshot = Snapshot(
@@ -193,8 +214,9 @@ def write_snapshot(
     )
 
     def put() -> None:
-        files.put_snapshot(snapshot)
-        _require_sound_clock(files, snapshot)
+        files.put_snapshot(snapshot, when=when)
+        if checks_clock:
+            _require_sound_clock(files, snapshot)
 
     outgoing.do(put)
     return snapshot

@@ -54,7 +54,7 @@ from frazil.format.transaction_log import (
     encode_txlog_stream,
 )
 from frazil.ids import ManifestId, NodeId, SnapshotId
-from frazil.objectstore.protocol import Blob, Data, ObjectStore
+from frazil.objectstore.protocol import ALWAYS, Blob, Data, ObjectStore, Precondition
 
 # Writes of files that are under way while the next files are encoded.
 
@@ -152,6 +152,28 @@ class Contention:
         self.try_s += (0.3 if self.try_s else 1.0) * (try_s - self.try_s)
 
 
+_ROUND_S = 1.0
+
+
+@dataclass(slots=True)
+class GroupPace:
+    """Experience of a process with group commits to the repository: engine/group."""
+
+    round_s: float = 0.3  # of one carrier, from reading the entry point to its receipts
+    budget_s: float = _ROUND_S  # for putting tickets on top of each other, before the swap
+    staged_next: int = 0  # commits to be staged at once, without trying alone before
+
+    def follow(self, round_s: float) -> None:
+        self.round_s += 0.3 * (min(round_s, 30.0) - self.round_s)
+
+    def lost(self) -> None:
+        """A shorter round is less likely to be overtaken again."""
+        self.budget_s = max(_ROUND_S / 64, self.budget_s / 2)
+
+    def won(self) -> None:
+        self.budget_s = min(_ROUND_S, 2 * self.budget_s)
+
+
 @contextmanager
 def annotate_errors(key: str) -> Iterator[None]:
     """Format errors raised inside say which file they are about."""
@@ -187,6 +209,7 @@ class Files:
         self.v1_tags = self.caches.v1_tags
         self._newest = self.caches.newest
         self.contention = Contention()
+        self.group_pace = GroupPace()
 
     def with_settings(self, settings: Settings) -> Self:
         """The same files with other settings, and with empty caches."""
@@ -322,13 +345,13 @@ class Files:
     def outgoing(self) -> Outgoing:
         return Outgoing(self.store, self.pool)
 
-    def put_snapshot(self, snapshot: Snapshot) -> None:
+    def put_snapshot(self, snapshot: Snapshot, *, when: Precondition = ALWAYS) -> None:
         key = snapshot_key(snapshot.id)
         settings = self.settings
         data = encode_snapshot(
             snapshot, level=settings.compression_level, spec_version=settings.spec_version
         )
-        self.store.put(key, data)
+        self.store.put(key, data, when=when)
         self.caches.snapshots.remember(snapshot.id, snapshot)
 
     def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:

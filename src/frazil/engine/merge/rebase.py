@@ -37,6 +37,7 @@ from frazil.errors import (
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.nodes import Nodes
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
 from frazil.format.transaction_log import TransactionLog
@@ -237,9 +238,21 @@ def _skip_ahead(files: Files, position: Position, steps: Sequence[Step]) -> Posi
     if any(each.moved for each in logs) or not _can_be_one(ours, log):
         return None
     after = files.fetch_snapshot(last)
-    theirs = Theirs.of_log(ours, position.base.nodes, after.nodes, log)
-    changes = _rebase(ours, theirs, Policy()).changes
+    changes = rebase_strictly(ours, position.base.nodes, after.nodes, log)
     return None if changes is None else Position(after, changes)
+
+
+def rebase_strictly(
+    ours: ChangeSet, base: Nodes, after: Nodes, log: TransactionLog
+) -> ChangeSet | None:
+    """The changes relative to `after`; None if a commit in between may matter to them.
+
+    `log` unites the logs of the commits since the base, none of which may have moved nodes: moves
+    there and back are not in it. No conflict is solved.
+    """
+    if log.moved or not _can_be_one(ours, log):
+        return None
+    return _rebase(ours, Theirs.of_log(ours, base, after, log), Policy()).changes
 
 
 def _beside_snapshot[R](files: Files, snapshot: SnapshotId, fetch: Callable[[], R]) -> R:

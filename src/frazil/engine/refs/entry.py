@@ -7,7 +7,7 @@ the change is applied again to its result. In a local directory, clients go in t
 
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -162,6 +162,32 @@ class RepoInfoEntry:
                 turn.begin()
             return self._update(change, doing, even_if_read_only, ready, turn)
 
+    def read(self) -> StoredRepoInfo:
+        """Fetches the current repo info, for `replace_once`. Raises RepositoryNotFoundError."""
+        with _translate_not_found():
+            return self.files.fetch_to_replace()
+
+    def replace_once(
+        self,
+        old: StoredRepoInfo,
+        new: RepoInfo,
+        kinds: Sequence[UpdateKind],
+        *,
+        ready: Callable[[], None] = no_wait,
+    ) -> RefusedUpdate | None:
+        """Puts `new`, computed from `old`, in its place; each kind is an entry of the ops log.
+
+        Tries once. The last of `kinds` names the update if it is refused; whether it was stored all
+        the same, only the ops log can tell (`was_done`). `ready` as in `update`.
+        """
+        now_us = self.clock()
+        backup = backup_name(now_us)
+        page_size = self.files.settings.updates_per_file
+        new = ops_log.record_all(new, kinds, now_us=now_us, backup=backup, page_size=page_size)
+        if self._swap(old, new, backup, ready):
+            return None
+        return RefusedUpdate(new, kinds[-1], backup)
+
     def _update(
         self,
         change: Change,
@@ -175,9 +201,8 @@ class RepoInfoEntry:
         for attempt in attempts(settings):
             if attempt and turn is not None:
                 turn.wait()
-            with _translate_not_found():
-                old = self.files.fetch_to_replace()
-            if refused is not None and self._was_done(old.info, refused):
+            old = self.read()
+            if refused is not None and self.was_done(old.info, refused):
                 return refused.info
             if not even_if_read_only:
                 require_online(old.info, doing=doing)
@@ -190,11 +215,11 @@ class RepoInfoEntry:
             if self._swap(old, new, backup, ready):
                 return new
             refused = RefusedUpdate(new, kind, backup)
-        if refused is not None and self._was_done(self.fetch(), refused):
+        if refused is not None and self.was_done(self.fetch(), refused):
             return refused.info
         raise attempts_exhausted_error(settings)
 
-    def _was_done(self, info: RepoInfo, refused: RefusedUpdate) -> bool:
+    def was_done(self, info: RepoInfo, refused: RefusedUpdate) -> bool:
         """True if a refused update is part of `info` all the same; if not, its backup goes.
 
         Where the ops log does not tell, the backup stays: the log may need it.

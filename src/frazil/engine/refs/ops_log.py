@@ -4,12 +4,16 @@ A repo info file holds one page. Each entry but the newest cites the backup in w
 newest; when the page is full, the first entry to be dropped leaves its citation behind as
 `before_updates`, and the rest of the log is found by following that.
 
+Several entries may be made by one swap, of which there is one backup (group commit,
+docs/design/035). It is cited by the entry before them; the others cite none, since there is no file
+in which one of them is the newest, and a page never ends among them.
+
 The log also tells whether an update that the store refused had been stored after all, its reply
 lost, and replaced by another client since: each update cites the backup, of a random name, that its
 writer made of what it replaced.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from frazil.dataclass import dataclass
@@ -44,6 +48,19 @@ def record(
     log = UpdateLog.of(info.updates)
     update = Update(kind=kind, updated_at_us=max(now_us, log.newest_us + 1), backup_path=None)
     page, dropped = log.recorded(update, backup=backup).first_page(page_size)
+    return replace(info, updates=page, before_updates=dropped or info.before_updates)
+
+
+def record_all(
+    info: RepoInfo, kinds: Sequence[UpdateKind], *, now_us: int, backup: str, page_size: int
+) -> RepoInfo:
+    """`info` with one more entry for each of `kinds`, oldest first, all of one swap."""
+    if len(kinds) == 1:
+        return record(info, kinds[0], now_us=now_us, backup=backup, page_size=page_size)
+    log = UpdateLog.of(info.updates)
+    first_us = max(now_us, log.newest_us + 1)
+    new = [Update(kind, first_us + number) for number, kind in enumerate(kinds)]
+    page, dropped = log.recorded(*new[::-1], backup=backup).first_page(page_size)
     return replace(info, updates=page, before_updates=dropped or info.before_updates)
 
 

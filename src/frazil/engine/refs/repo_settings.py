@@ -107,6 +107,18 @@ def set_status(info: RepoInfo, status: RepoStatus) -> tuple[RepoInfo, UpdateKind
     return replace(info, status=status), RepoStatusChanged(status)
 
 
+GROUP_COMMIT = "frazil.group_commit"
+"""Metadata of a repository: true if writers may make the commits of others.
+
+Not a part of the configuration: the reference would drop what it does not know when it saves one.
+It keeps metadata as they are, and they are part of the very object that commits replace.
+"""
+
+
+def commits_in_groups(info: RepoInfo) -> bool:
+    return info.metadata.get(GROUP_COMMIT) is True
+
+
 def require_version_2(spec_version: int) -> None:
     if spec_version < 2:
         raise unsupported_version_error()

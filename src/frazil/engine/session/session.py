@@ -18,11 +18,12 @@ from frazil.engine.files.files import Files
 from frazil.engine.refs.commit_metadata import carry_over_notes, require_json
 from frazil.engine.refs.entries import files_of
 from frazil.engine.refs.entry import EntryPoint
-from frazil.engine.refs.repo_settings import require_version_2
+from frazil.engine.refs.repo_settings import commits_in_groups, require_version_2
 from frazil.engine.session.session_chunks import SessionChunks
 from frazil.engine.session.session_state import SessionMode
 from frazil.errors import (
     AlreadyExistsError,
+    ConflictError,
     InvalidInputError,
     NodeNotFoundError,
     SessionStateError,
@@ -36,11 +37,13 @@ from frazil.paths import ROOT, NodePath
 
 if TYPE_CHECKING:
     from frazil.engine.commit import commit as commits
+    from frazil.engine.group import group_commit
     from frazil.engine.merge import rebase
     from frazil.engine.merge.solver import Policy
     from frazil.engine.refs import waiting
 else:  # readers need none of them
     commits = lazy_module("frazil.engine.commit.commit")
+    group_commit = lazy_module("frazil.engine.group.group_commit")
     rebase = lazy_module("frazil.engine.merge.rebase")
     waiting = lazy_module("frazil.engine.refs.waiting")
 
@@ -171,6 +174,10 @@ class Session(SessionChunks):
                     commits.commit, message, noted, relies_on, written, is_checked=attempts > 0
                 )
 
+            if rebasing.tries and not relies_on and self._may_commit_in_group():
+                made = self._commit_in_group(attempt, message, given, rebasing.tries)
+                if made is not None:
+                    return made
             wait = waiting.waiting_for(self.files)
             return rebase.commit_rebasing(attempt, self.rebase, rebasing, wait)
 
@@ -272,6 +279,51 @@ class Session(SessionChunks):
             self._be_at(snapshot, ChangeSet(snapshot.nodes))
             self._branch = None
         return snapshot.id
+
+    def _may_commit_in_group(self) -> bool:
+        info = self.files.newest_repo_info
+        return info is not None and commits_in_groups(info) and group_commit.is_possible(self.files)
+
+    def _commit_in_group(
+        self,
+        attempt: Callable[[int], SnapshotId],
+        message: str,
+        metadata: Mapping[str, Json],
+        tries: int,
+    ) -> SnapshotId | None:
+        """Tries alone, unless others were met of late, and stages the commit if it loses.
+
+        None if it was not made, and has to be made as without a group.
+        """
+        branch, pace = self._require_to_commit(allow_empty=True), self.files.group_pace
+        if not group_commit.should_stage(pace):
+            try:
+                group_commit.look_for_others(self.files, branch)
+                return attempt(0)
+            except ConflictError as error:
+                if error.kind != "commit-conflict":
+                    raise
+                group_commit.meet_others(pace)
+        staged = group_commit.stage(
+            self.files,
+            self.clock,
+            branch=branch,
+            base=self._base.id,
+            changes=self._settled_changes(),
+            message=message,
+            metadata=rebase.with_attempts(metadata, 1),
+            tries=tries,
+        )
+        if staged is None:
+            return None
+        try:
+            return staged.commit()
+        finally:  # an interrupted one may have been made as well
+            if staged.made is not None:
+                snapshot = self.files.fetch_snapshot(staged.made)
+                with self._state:
+                    self._be_at(snapshot, ChangeSet(snapshot.nodes))
+                    self._branch = None
 
     def _settled_changes(self) -> ChangeSet:
         """A copy of the changes with all chunks as columns, which the session keeps as well.
