@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -448,14 +449,14 @@ SECURITY = (
     Mutant(
         "markup in HTML",
         f"{EXECUTION}test_names_and_messages_are_escaped_in_html_and_svg",
-        "frazil.format.records:escape",
-        lambda _: lambda text, *_a, **_k: text,
+        "frazil.format.records:html",
+        lambda _: SimpleNamespace(escape=lambda text, *_a, **_k: text),
     ),
     Mutant(
         "markup in SVG",
         f"{EXECUTION}test_names_and_messages_are_escaped_in_html_and_svg",
-        "frazil.describe.graph:escape",
-        lambda _: lambda text, *_a, **_k: text,
+        "frazil.describe.graph:html",
+        lambda _: SimpleNamespace(escape=lambda text, *_a, **_k: text),
     ),
     Mutant(
         "gzip bomb",
