@@ -35,6 +35,7 @@ def serve(
     is interrupted (Ctrl-C). Needs the extra `web`: pip install 'frazil[web]'.
     """
     import json
+    from contextlib import suppress
 
     from frazil.errors import InvalidInputError
 
@@ -57,10 +58,11 @@ def serve(
         raise InvalidInputError(f"cannot listen on {host} port {port}: {reason}") from error
     what = f"{repo} is" if not isinstance(served, dict) else f"the repositories of {repo} are"
     shown = f"{what} at {server.url} (Ctrl-C stops)"
-    print(json.dumps({"url": server.url}) if as_json else shown, flush=True)
-    if open_browser:
-        typer.launch(server.url)
-    server.run()
+    with suppress(KeyboardInterrupt):  # from here on it is the way to stop
+        print(json.dumps({"url": server.url}) if as_json else shown, flush=True)
+        if open_browser:
+            typer.launch(server.url)
+        server.run()
 
 
 def _open(repo: str, authorize: list[str]) -> "Repository | dict[str, Repository]":

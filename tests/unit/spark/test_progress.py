@@ -54,4 +54,4 @@ def test_a_bar_shows_what_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
         tell(JobProgress("Writing 3 chunks", 2_000_000, 4_000_000))
 
     assert "Writing 3 chunks" in out.getvalue()
-    assert "2.0 of 4.0 MB" in out.getvalue()
+    assert "1.9 MiB of 3.8 MiB" in out.getvalue()

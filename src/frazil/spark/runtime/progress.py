@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 from pyspark.accumulators import Accumulator
 from pyspark.sql import SparkSession
 
+from frazil.describe.units import format_size
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -119,8 +121,8 @@ def progress_callback(option: ProgressOption) -> Iterator[ProgressCallback]:
 
 def _amount(progress: JobProgress) -> str:
     if not progress.total_bytes:
-        return f"{progress.done_bytes / 1e6:.1f} MB" if progress.done_bytes else ""
-    return f"{progress.done_bytes / 1e6:.1f} of {progress.total_bytes / 1e6:.1f} MB"
+        return format_size(progress.done_bytes) if progress.done_bytes else ""
+    return f"{format_size(progress.done_bytes)} of {format_size(progress.total_bytes)}"
 
 
 def _bar() -> "Progress":
