@@ -53,7 +53,6 @@ TOGETHER = (
     "tests/spark/",
     NATIVE,
     *ALIASES,
-    "tests/spark/test_native_ways.py",
     "tests/spark/test_connect.py",
     "tests/spark/test_demo.py",
     "tests/spark/cluster/",
@@ -65,8 +64,9 @@ TOGETHER = (
 FIRST = (
     NATIVE,
     "tests/spark/",
-    "tests/spark/test_native_ways.py",
     "tests/spark/test_connect.py",
+    "tests/web/test_sql.py",
+    "tests/cli/test_transcripts.py",
     "tests/compat/test_histories.py",
     "tests/spark/cluster/",
     "tests/cli/test_ingest_and_sql.py",

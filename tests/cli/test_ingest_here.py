@@ -157,7 +157,13 @@ def test_control_c_of_the_installed_command(repo: Path, tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "waiting.csv")
     line = [sys.executable, "-m", "frazil", "write", str(repo), "/a", str(tmp_path / "waiting.csv")]
     with (
-        subprocess.Popen(line, stderr=subprocess.PIPE, text=True) as running,
+        subprocess.Popen(
+            line,
+            stderr=subprocess.PIPE,
+            text=True,
+            # A shell starts what is in its background with this signal ignored, tests included.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 -- no threads use it
+        ) as running,
         (tmp_path / "waiting.csv").open("w"),  # once it is reading
     ):
         said = interrupt(running)

@@ -25,6 +25,11 @@ from tests.cli.transcripts import (
 MARKED = [
     pytest.param(name, marks=pytest.mark.spark) if name in ON_SPARK else name for name in LINES
 ]
+# On a terminal every command is a process of its own, and those on Spark start a JVM each.
+ON_A_TERMINAL = [
+    pytest.param(name, marks=[pytest.mark.spark, pytest.mark.long]) if name in ON_SPARK else name
+    for name in LINES
+]
 RECORDED = read_recorded()
 
 
@@ -45,7 +50,7 @@ def test_with_pipes(world: World, name: str) -> None:
     assert record(name, world, terminal=False) == RECORDED[name][0]
 
 
-@pytest.mark.parametrize("name", MARKED)
+@pytest.mark.parametrize("name", ON_A_TERMINAL)
 def test_on_a_terminal(world: World, name: str) -> None:
     assert record(name, world, terminal=True) == RECORDED[name][1]
 

@@ -13,7 +13,7 @@ import zarr
 
 import frazil
 
-COUNT = 150
+COUNT = 100
 LENGTH = 12
 
 type Values = dict[str, np.ndarray]
@@ -78,13 +78,13 @@ def change(engine: ModuleType, path: Path, values: Values, random: Random) -> No
     session.commit("changes", allow_empty=True)
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_both_engines_change_arrays_that_share_manifests(tmp_path: Path, seed: int) -> None:
     random = Random(seed)
     path = tmp_path / "repo"
     versions = [create(path, random)]
     assert manifests(path) <= 4
-    for engine in random.choices([frazil, icechunk], k=6):
+    for engine in random.choices([frazil, icechunk], k=5):
         values = dict(versions[-1])
         change(engine, path, values, random)
         versions.append(values)
@@ -120,13 +120,13 @@ def test_a_rebase_takes_over_the_manifests_that_are_still_right(tmp_path: Path) 
     values = create(path, Random(3))
     session = opened(frazil, path).writable_session("main")
     group = zarr.open_group(session.store)
-    for name in list(values)[:100]:
+    for name in list(values)[:70]:
         array: Any = group[name]
         values[name] = values[name] + 1
         array[:] = values[name]
     other = opened(frazil, path).writable_session("main")
-    theirs: Any = zarr.open_array(other.store, path="a149")
-    theirs[:] = values["a149"] = np.full(LENGTH, 5, "i4")
+    theirs: Any = zarr.open_array(other.store, path="a099")
+    theirs[:] = values["a099"] = np.full(LENGTH, 5, "i4")
     other.commit("theirs")
     session.commit("ours", rebase_with=frazil.ConflictDetector())
     assert_same(read(icechunk, path), values)

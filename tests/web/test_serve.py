@@ -120,6 +120,7 @@ def test_a_wrong_port_is_refused(made: Made) -> None:
     assert done.returncode == 2
 
 
+@pytest.mark.long
 @pytest.mark.spark
 def test_ctrl_c_also_ends_spark(made: Made) -> None:
     """Of all processes in the foreground, as a terminal does it."""

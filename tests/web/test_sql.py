@@ -147,6 +147,7 @@ def test_what_an_array_shows_opens_as_a_query(seen: Window) -> None:
     np.testing.assert_array_equal(np.unique(np.array(rows)[:, 0]), LATITUDE[10:30])
 
 
+@pytest.mark.long
 def test_the_copied_program_gives_the_same(seen: Window, tmp_path: Path) -> None:
     run(seen, "SELECT count(*) AS n,\n  max(t2m) AS hot FROM climate", at="tag:v1")
     shown = rows_of(seen)

@@ -14,7 +14,7 @@ from frazil import IcechunkStore, Repository, in_memory_storage
 from tests.examples_count import scaled
 
 SETTINGS = settings(
-    max_examples=scaled(40),
+    max_examples=scaled(20),
     stateful_step_count=30,
     deadline=None,
     report_multiple_bugs=False,
