@@ -175,15 +175,15 @@ def a_failing_function(spark: SparkSession, weather: str, folder: Path) -> bool:
     return True
 
 
-# Of every kind one: writes, streams, jobs whose results come to the client, errors.
+# A write and an error are for CI, the others for the long suite.
 SOME: tuple[Job, ...] = (
     rows_by_spark,
-    rows_by_frazil,
     rows_that_do_not_fit,
-    stream_of_rows,
-    rechunked,
 )
 OTHERS: tuple[Job, ...] = (
+    rows_by_frazil,
+    stream_of_rows,
+    rechunked,
     chunk_rows,
     stream_of_commits,
     files,
