@@ -20,7 +20,7 @@ PLACES = {
 }
 
 
-LONG = {"docs/spark-streams.md", "docs/spark-pipelines.md"}
+LONG = {"docs/spark-streams.md", "docs/spark-write.md", "docs/spark-pipelines.md"}
 
 
 @pytest.mark.spark

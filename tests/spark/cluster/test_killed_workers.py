@@ -58,6 +58,7 @@ def test_a_worker_dies_while_a_write_stores_chunks(
     assert_written(work.Folder(gated.path))
 
 
+@pytest.mark.long
 def test_a_worker_dies_while_rows_are_put_aside(
     cluster: StandaloneCluster, driver: Driver, tmp_path: Path
 ) -> None:
