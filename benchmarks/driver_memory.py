@@ -1,6 +1,7 @@
 """Memory that Spark jobs take on the driver, by chunk.
 
-    python -m benchmarks.driver_memory [JOB ...] [--counts N ...] [--folder F] [--inline]
+    python -m benchmarks.driver_memory [JOB ...] [--counts N ...] [--inline]
+                                       [--folder F] [--copies F]
 
 Every line is a process of its own, whose driver has run the same job over few chunks before. Peak
 memory is that of the driver's Python (resident, above what it was before the job), collected is the
@@ -12,7 +13,8 @@ repositories are in memory (/dev/shm) where there is such a folder, or in --fold
 objects (clone, pack, garbage collection, verification) have as many objects as chunks: hard links
 of one file. Ten million need a folder without a limit of inodes (mount -t tmpfs -o nr_inodes=0).
 With --inline chunks are in manifests, as such small ones are by default, and jobs that store chunks
-make no objects: ten million files take 40 GB.
+make no objects: ten million files take 40 GB. A deep clone has to make them: --copies names a
+folder for them, such as an ext4 file system made with `inline_data`, where they take 3 GB.
 `df.write` plans and commits in Python processes of Spark's own on the driver. Here all of that is
 done in this one, as the Java side asks for it, and its tasks run in processes of their own; what is
 collected are the messages of the tasks.
@@ -67,6 +69,7 @@ WARM = 2_000
 MEMORY = Path("/dev/shm")  # noqa: S108 -- a folder in memory, below which a fresh one is made
 SMALL = {"x": 1, "y": 1}
 INLINE = "FRAZIL_BENCHMARK_INLINE"  # in the environment, for all processes of a run
+COPIES = "FRAZIL_BENCHMARK_COPIES"
 
 DRIVER_ROWS = 1_000_000  # spark.frazil.write.driverRows, unless set
 
@@ -296,7 +299,8 @@ def prepare_reduce(spark: SparkSession, folder: Path, count: int) -> Job:
 
 def prepare_clone(spark: SparkSession, folder: Path, count: int) -> Job:
     repo = create_array(folder / "repo", count, objects=True)
-    return lambda: clone(spark, repo, folder / "copy")
+    copies = Path(os.environ.get(COPIES, folder))
+    return lambda: clone(spark, repo, copies / f"copy-{folder.name}")
 
 
 def prepare_shallow_clone(spark: SparkSession, folder: Path, count: int) -> Job:
@@ -402,6 +406,7 @@ def main() -> None:
     parser.add_argument("--counts", nargs="+", type=int, default=list(COUNTS), metavar="N")
     parser.add_argument("--heap", default="1g", help="spark.driver.memory")
     parser.add_argument("--folder", type=Path, default=MEMORY, help="where repositories are made")
+    parser.add_argument("--copies", type=Path, help="where deep clones are made, and left")
     parser.add_argument("--inline", action="store_true", help="store chunks in manifests")
     parser.add_argument("--one", choices=JOBS, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -409,6 +414,8 @@ def main() -> None:
         parser.error(f"unknown jobs: {', '.join(sorted(unknown))}")
     if arguments.inline:
         os.environ[INLINE] = "1"
+    if arguments.copies:
+        os.environ[COPIES] = str(arguments.copies)
     if arguments.one:
         (count,) = arguments.counts
         print(json.dumps(asdict(run_one(arguments.one, count, arguments.heap, arguments.folder))))
