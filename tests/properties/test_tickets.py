@@ -17,6 +17,7 @@ from frazil.engine.refs.repo_settings import GROUP_COMMIT
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
 from frazil.errors import FormatError, RebaseFailedError
+from frazil.format.repo_info import RepoInfo
 from frazil.format.update_log import UpdateLog
 from frazil.ids import SnapshotId
 from frazil.objectstore.memory import MemoryStore
@@ -73,7 +74,8 @@ def carry(repository: Repository, data: bytes) -> SnapshotId | None:
         return None
     with repository.files.outgoing() as outgoing:
         made = chain.append(NUMBER, ticket, fitting, outgoing)
-        assert entry.replace_once(old, chain.result, chain.kinds, ready=outgoing.settle) is None
+        stored = entry.replace_once(old, chain.result, chain.kinds, ready=outgoing.settle)
+        assert isinstance(stored, RepoInfo)
     return made
 
 

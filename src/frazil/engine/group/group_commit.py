@@ -35,6 +35,7 @@ from frazil.engine.group.ticket import (
     encode_ticket,
 )
 from frazil.engine.refs.entry import RepoInfoEntry
+from frazil.engine.refs.ops_log import RefusedUpdate
 from frazil.errors import (
     ConflictError,
     FormatError,
@@ -299,11 +300,11 @@ class StagedCommit:
                 raise _NameTakenError from error
 
         for _ in range(_SWAPS):
-            refused = self._entry.replace_once(old, chain.result, chain.kinds, ready=settle)
-            if refused is None:
+            result = self._entry.replace_once(old, chain.result, chain.kinds, ready=settle)
+            if not isinstance(result, RefusedUpdate):
                 return True
             old = self._entry.read()
-            if self._entry.was_done(old.info, refused):
+            if self._entry.was_done(old.info, result):
                 return True
             # Read again after the entry point: one of them may have been withdrawn.
             others = [key for key in group.carried if key != self.key]

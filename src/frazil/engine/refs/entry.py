@@ -160,7 +160,9 @@ class RepoInfoEntry:
         with taking_turns(self.files.store.directory) as turn:
             if turn is not None:
                 turn.begin()
-            return self._update(change, doing, even_if_read_only, ready, turn)
+            return self._update(
+                change, doing=doing, even_if_read_only=even_if_read_only, ready=ready, turn=turn
+            )
 
     def read(self) -> StoredRepoInfo:
         """Fetches the current repo info, for `replace_once`. Raises RepositoryNotFoundError."""
@@ -174,25 +176,29 @@ class RepoInfoEntry:
         kinds: Sequence[UpdateKind],
         *,
         ready: Callable[[], None] = no_wait,
-    ) -> RefusedUpdate | None:
+    ) -> RepoInfo | RefusedUpdate:
         """Puts `new`, computed from `old`, in its place; each kind is an entry of the ops log.
 
-        Tries once. The last of `kinds` names the update if it is refused; whether it was stored all
-        the same, only the ops log can tell (`was_done`). `ready` as in `update`.
+        Tries once, and returns what was stored. The last of `kinds` names the update if it is
+        refused; whether it was stored all the same, only the ops log can tell (`was_done`). `ready`
+        as in `update`.
         """
         now_us = self.clock()
         backup = backup_name(now_us)
         page_size = self.files.settings.updates_per_file
-        new = ops_log.record_all(new, kinds, now_us=now_us, backup=backup, page_size=page_size)
-        if self._swap(old, new, backup, ready):
-            return None
-        return RefusedUpdate(new, kinds[-1], backup)
+        new = ops_log.record(new, *kinds, now_us=now_us, backup=backup, page_size=page_size)
+        try:
+            self.files.replace_repo_info(old, new, backup=backup, ready=ready)
+        except PreconditionFailedError:
+            return RefusedUpdate(new, kinds[-1], backup)
+        return new
 
     def _update(
         self,
         change: Change,
+        *,
         doing: str,
-        even_if_read_only: bool,  # noqa: FBT001 -- as given to `update`
+        even_if_read_only: bool,
         ready: Callable[[], None],
         turn: Turn | None,
     ) -> RepoInfo:
@@ -207,14 +213,10 @@ class RepoInfoEntry:
             if not even_if_read_only:
                 require_online(old.info, doing=doing)
             new, kind = change(old.info)
-            now_us = self.clock()
-            backup = backup_name(now_us)
-            new = ops_log.record(
-                new, kind, now_us=now_us, backup=backup, page_size=settings.updates_per_file
-            )
-            if self._swap(old, new, backup, ready):
-                return new
-            refused = RefusedUpdate(new, kind, backup)
+            result = self.replace_once(old, new, [kind], ready=ready)
+            if not isinstance(result, RefusedUpdate):
+                return result
+            refused = result
         if refused is not None and self.was_done(self.fetch(), refused):
             return refused.info
         raise attempts_exhausted_error(settings)
@@ -228,16 +230,6 @@ class RepoInfoEntry:
         if done is False:
             self.files.drop_backup(refused.backup)
         return bool(done)
-
-    def _swap(
-        self, old: StoredRepoInfo, new: RepoInfo, backup: str, ready: Callable[[], None]
-    ) -> bool:
-        """True if `new` replaced `old`; False if another client had replaced `old` before."""
-        try:
-            self.files.replace_repo_info(old, new, backup=backup, ready=ready)
-        except PreconditionFailedError:
-            return False
-        return True
 
 
 @contextmanager

@@ -13,7 +13,7 @@ lost, and replaced by another client since: each update cites the backup, of a r
 writer made of what it replaced.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from frazil.dataclass import dataclass
@@ -32,31 +32,21 @@ from frazil.ids import SnapshotId
 
 
 def record(
-    info: RepoInfo, kind: UpdateKind, *, now_us: int, backup: str, page_size: int
+    info: RepoInfo, *kinds: UpdateKind, now_us: int, backup: str, page_size: int
 ) -> RepoInfo:
-    """`info` with one more entry; `backup` is the copy of the file that is about to be replaced.
+    """`info` with one more entry for each of `kinds`, oldest first, all of one swap.
 
-    Times strictly increase, as other clients require, even where the clock does not.
+    `backup` is the copy of the file that is about to be replaced. Times strictly increase, as other
+    clients require, even where the clock does not.
     """
-    if isinstance(info.updates, GrowingLog):
+    if len(kinds) == 1 and isinstance(info.updates, GrowingLog):
         newest_us = info.updates.recent[0].updated_at_us
-        update = Update(kind=kind, updated_at_us=max(now_us, newest_us + 1), backup_path=None)
-        grown = info.updates.grown(update, backup=backup, size=page_size)
+        grown = info.updates.grown(
+            Update(kinds[0], max(now_us, newest_us + 1)), backup=backup, size=page_size
+        )
         if grown is not None:
             before = grown.dropped or info.before_updates
             return replace(info, updates=grown.log, before_updates=before)
-    log = UpdateLog.of(info.updates)
-    update = Update(kind=kind, updated_at_us=max(now_us, log.newest_us + 1), backup_path=None)
-    page, dropped = log.recorded(update, backup=backup).first_page(page_size)
-    return replace(info, updates=page, before_updates=dropped or info.before_updates)
-
-
-def record_all(
-    info: RepoInfo, kinds: Sequence[UpdateKind], *, now_us: int, backup: str, page_size: int
-) -> RepoInfo:
-    """`info` with one more entry for each of `kinds`, oldest first, all of one swap."""
-    if len(kinds) == 1:
-        return record(info, kinds[0], now_us=now_us, backup=backup, page_size=page_size)
     log = UpdateLog.of(info.updates)
     first_us = max(now_us, log.newest_us + 1)
     new = [Update(kind, first_us + number) for number, kind in enumerate(kinds)]
