@@ -6,9 +6,7 @@ failure or a lost race before that last step leaves the repository as it was, an
 files.
 """
 
-import math
 import os
-from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -36,6 +34,7 @@ from frazil.engine.commit.splitting import (
     in_bands,
     is_automatic,
     plan_manifests,
+    share_manifests,
     split,
 )
 from frazil.engine.files.files import Files, Outgoing
@@ -52,7 +51,7 @@ from frazil.errors import (
     SessionStateError,
 )
 from frazil.flatbuf.flexbuffers import Json
-from frazil.format.chunk_refs import ChunkRefs, RefKind
+from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.format.repo_info import RepoInfo
@@ -99,6 +98,8 @@ class CommitRequest:
     relies_on: tuple[SnapshotId, ...] = ()  # other snapshots whose chunks the changes refer to
     written: Written | None = None  # by tries that lost a race, for the next one
     is_checked: bool = False  # the branch was read just now, and its tip is `base`
+    when: Precondition = ALWAYS  # for the file of the snapshot
+    checks_clock: bool = True  # against the time of that file: one of several in a row is enough
 
 
 def commit(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
@@ -164,16 +165,9 @@ def _require_base_snapshots(files: Files, info: RepoInfo, request: CommitRequest
 
 
 def write_files(
-    files: Files,
-    clock: Clock,
-    request: CommitRequest,
-    new_id: SnapshotId,
-    outgoing: Outgoing,
-    *,
-    when: Precondition = ALWAYS,
-    checks_clock: bool = True,
+    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId, outgoing: Outgoing
 ) -> Snapshot:
-    """The snapshot, when all that it needs is under way. Options as for `write_snapshot`."""
+    """The snapshot, when all that it needs is under way."""
     changes = request.changes
     _require_log_fits(files, changes)
     if changes.attached:  # a writer of such a log, perhaps on Spark, runs on this thread
@@ -181,26 +175,13 @@ def write_files(
     else:
         chunks = sum(len(pending.changes().refs) for pending in changes.chunks.values())
         outgoing.do(lambda: put_log(files, new_id, changes), long=chunks >= _MANY_CHUNKS)
-    return write_snapshot(
-        files, clock, request, new_id, outgoing, when=when, checks_clock=checks_clock
-    )
+    return _write_snapshot(files, clock, request, new_id, outgoing)
 
 
-def write_snapshot(
-    files: Files,
-    clock: Clock,
-    request: CommitRequest,
-    new_id: SnapshotId,
-    outgoing: Outgoing,
-    *,
-    when: Precondition = ALWAYS,
-    checks_clock: bool = True,
+def _write_snapshot(
+    files: Files, clock: Clock, request: CommitRequest, new_id: SnapshotId, outgoing: Outgoing
 ) -> Snapshot:
-    """Puts the manifests and the snapshot that the changes amount to.
-
-    `when` is the condition on the snapshot's file; one of several snapshots that are written at
-    the same time `checks_clock`.
-    """
+    """Puts the manifests and the snapshot that the changes amount to."""
     changed, known_files = _write_manifests(files, request, outgoing)
     nodes = request.base.nodes.patched(remove=request.changes.vacated, put=changed)
     snapshot = Snapshot(
@@ -214,8 +195,8 @@ def write_snapshot(
     )
 
     def put() -> None:
-        files.put_snapshot(snapshot, when=when)
-        if checks_clock:
+        files.put_snapshot(snapshot, when=request.when)
+        if request.checks_clock:
             _require_sound_clock(files, snapshot)
 
     outgoing.do(put)
@@ -425,7 +406,7 @@ def store_arrays(
         manifest = Manifest(id=ManifestId.random(), arrays=dict(parts[row] for row in rows))
         return files.put_manifest(manifest, outgoing)
 
-    shares = _share(parts)
+    shares = share_manifests(parts)
     written = files.pool.map(put, shares, at_most=_AT_ONCE)
     ids = {row: file.id for rows, file in zip(shares, written, strict=True) for row in rows}
     refs = iter(
@@ -433,43 +414,6 @@ def store_arrays(
     )
     stored = [_with_manifests(each, [next(refs) for _ in each.parts]) for each in planned]
     return stored, written
-
-
-# Manifests of small arrays are mostly their files: a commit of many writes fewer of them. Only what
-# is inline is shared. As long as one array uses a manifest, a collection keeps all that it refers
-# to, and that must not be chunk objects that another array has replaced.
-_SHARED_FROM, _SHARED_BY = 32, 64  # such arrays in a commit, in a manifest
-_REF_BYTES = 32  # of a reference beside its chunk
-_SMALL_BYTES, _SHARED_BYTES = 1 << 13, 1 << 18  # of an array, of a manifest: chunks and indices
-
-
-def _share(parts: Sequence[tuple[NodeId, ChunkRefs]]) -> list[list[int]]:
-    """Rows of `parts` that go into one manifest; no array twice."""
-    sizes = {row: _inline_bytes(part) for row, (_, part) in enumerate(parts)}
-    count = Counter(node_id for node_id, _ in parts)
-    small = [
-        row
-        for row, (node_id, _) in enumerate(parts)
-        if count[node_id] == 1 and sizes[row] <= _SMALL_BYTES
-    ]
-    if len(small) < _SHARED_FROM:
-        return [[row] for row in range(len(parts))]
-    shares: list[list[int]] = [[row] for row in sorted(sizes.keys() - set(small))]
-    room = 0.0
-    for row in small:
-        if sizes[row] > room or len(shares[-1]) == _SHARED_BY:
-            shares.append([])
-            room = _SHARED_BYTES
-        shares[-1].append(row)
-        room -= sizes[row]
-    return shares
-
-
-def _inline_bytes(refs: ChunkRefs) -> float:
-    """Size of the references in a manifest, about; infinite if not all of them are inline."""
-    if len(refs) > _SMALL_BYTES or not (refs.kind == RefKind.INLINE).all():
-        return math.inf
-    return int(refs.length.sum()) + _REF_BYTES * len(refs)
 
 
 def _with_manifests(planned: _Planned, new: list[ManifestRef]) -> Node:
@@ -566,7 +510,7 @@ def amend(files: Files, entry: EntryPoint, request: CommitRequest) -> Snapshot:
     require_log_fits(counts, max_bytes=files.max_log_bytes)
     with files.outgoing() as outgoing:
         outgoing.do(lambda: files.put_log(united))
-        snapshot = write_snapshot(files, entry.clock, request, new_id, outgoing)
+        snapshot = _write_snapshot(files, entry.clock, request, new_id, outgoing)
 
         def take_its_place(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
             require_tip(info, request)

@@ -5,11 +5,13 @@ writes holds references of one cell. Only cells in which something changed are r
 with every manifest that reaches into them (one written under another cell size may cover several).
 
 Rules are tried in order; within a rule and over all of them, the first that matches an axis decides
-its size. Axes that no rule matches are not split. Without rules, see bands.py.
+its size. Axes that no rule matches are not split. Without rules, the number of references decides.
+Small arrays of one commit may share manifests.
 """
 
+import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from math import prod
 from typing import Final
 
 import numpy as np
@@ -17,7 +19,7 @@ import numpy.typing as npt
 
 from frazil.dataclass import dataclass
 from frazil.format.chunk_index import Box, SortedKeys, distinct
-from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.format.conditions import (
     ManifestSplitCondition,
     ManifestSplitDimCondition,
@@ -33,6 +35,7 @@ from frazil.format.conditions import (
 )
 from frazil.format.config import ManifestSplittingConfig
 from frazil.format.nodes import ManifestRef, Node
+from frazil.ids import NodeId
 
 # Division of an array's references into manifests where no splitting is configured.
 #
@@ -401,9 +404,9 @@ def usual_cells(grid: tuple[int, ...]) -> tuple[int, ...]:
     As thick as MOST references allow, were all chunks there, in a power of two; and not too many.
     """
     cells = [_UNSPLIT] * len(grid)
-    if prod(grid) > MOST:
-        axis = cut_axis(grid, min(-(-prod(grid) // MOST), _MOST_CELLS))
-        others = prod(grid) // grid[axis]
+    if math.prod(grid) > MOST:
+        axis = cut_axis(grid, min(-(-math.prod(grid) // MOST), _MOST_CELLS))
+        others = math.prod(grid) // grid[axis]
         dense = 1 << max(0, (MOST // others).bit_length() - 1)
         few = 1 << max(0, (grid[axis] // _MOST_CELLS).bit_length())
         cells[axis] = max(dense, few if grid[axis] > _MOST_CELLS * dense else dense)
@@ -444,3 +447,40 @@ def _speaks_of(condition: ManifestSplitDimCondition, axis: int, name: str | None
             return True
         case _:
             return False
+
+
+# Manifests of small arrays are mostly their files: a commit of many writes fewer of them. Only what
+# is inline is shared. As long as one array uses a manifest, a collection keeps all that it refers
+# to, and that must not be chunk objects that another array has replaced.
+_SHARED_FROM, _SHARED_BY = 32, 64  # such arrays in a commit, in a manifest
+_REF_BYTES = 32  # of a reference beside its chunk
+_SMALL_BYTES, _SHARED_BYTES = 1 << 13, 1 << 18  # of an array, of a manifest: chunks and indices
+
+
+def share_manifests(parts: Sequence[tuple[NodeId, ChunkRefs]]) -> list[list[int]]:
+    """Rows of `parts` that go into one manifest; no array twice."""
+    sizes = {row: _inline_bytes(part) for row, (_, part) in enumerate(parts)}
+    count = Counter(node_id for node_id, _ in parts)
+    small = [
+        row
+        for row, (node_id, _) in enumerate(parts)
+        if count[node_id] == 1 and sizes[row] <= _SMALL_BYTES
+    ]
+    if len(small) < _SHARED_FROM:
+        return [[row] for row in range(len(parts))]
+    shares: list[list[int]] = [[row] for row in sorted(sizes.keys() - set(small))]
+    room = 0.0
+    for row in small:
+        if sizes[row] > room or len(shares[-1]) == _SHARED_BY:
+            shares.append([])
+            room = _SHARED_BYTES
+        shares[-1].append(row)
+        room -= sizes[row]
+    return shares
+
+
+def _inline_bytes(refs: ChunkRefs) -> float:
+    """Size of the references in a manifest, about; infinite if not all of them are inline."""
+    if len(refs) > _SMALL_BYTES or not (refs.kind == RefKind.INLINE).all():
+        return math.inf
+    return int(refs.length.sum()) + _REF_BYTES * len(refs)

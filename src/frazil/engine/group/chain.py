@@ -139,17 +139,11 @@ class Chain:
             changes=changes,
             message=ticket.message,
             metadata=ticket.metadata,
-        )
-        new_id = SnapshotId(number + os.urandom(_RANDOM_BYTES))
-        snapshot = write_files(
-            self._files,
-            self._clock,
-            request,
-            new_id,
-            outgoing,
             when=ABSENT,
             checks_clock=not self.carried,
         )
+        new_id = SnapshotId(number + os.urandom(_RANDOM_BYTES))
+        snapshot = write_files(self._files, self._clock, request, new_id, outgoing)
         log = transaction_log(new_id, changes)
         self._logs[new_id] = log
         self._on_top = log if self._on_top is None else unite_logs(new_id, [self._on_top, log])
