@@ -265,43 +265,34 @@ class StringColumn:
     def concat(cls, parts: Sequence[Self]) -> Self:
         if len(parts) == 1:
             return parts[0]
-        if all(part.strings is parts[0].strings for part in parts):
-            return make_unchecked(
-                cls, np.concatenate([part.codes for part in parts]), parts[0].strings
-            )
-        tables = [part.strings for part in parts if len(part.strings)]
-        if len({id(table) for table in tables}) == len(tables) and (
-            sum(map(len, tables)) <= 2 * sum(map(len, parts))
-        ):
-            return cls._concat_whole(parts)
-        sharing: dict[int, list[int]] = {}  # parts by their strings: those are looked at once
-        for number, part in enumerate(parts):
-            sharing.setdefault(id(part.strings), []).append(number)
-        codes: list[Ints] = [part.codes for part in parts]
-        tables = []
-        shift = 0
-        for numbers in sharing.values():
-            own = np.concatenate([codes[number] for number in numbers])
-            together = make_unchecked(cls, own, parts[numbers[0]].strings).pruned()
-            moved = np.where(together.codes < 0, -1, together.codes + shift)
-            edges = np.cumsum([len(codes[number]) for number in numbers])[:-1]
-            for number, piece in zip(numbers, np.split(moved, edges), strict=True):
-                codes[number] = piece
-            tables.append(together.strings)
-            shift += len(together.strings)
-        return make_unchecked(cls, np.concatenate(codes), Strings.concat(tables))
-
-    @classmethod
-    def _concat_whole(cls, parts: Sequence[Self]) -> Self:
-        """All strings of parts that share none, without calls of numpy for each of many parts."""
-        counts = np.array([len(part.strings) for part in parts])
-        shifts = np.repeat(splits_of(counts)[:-1], np.array([len(part) for part in parts]))
+        tables = {id(part.strings): part.strings for part in parts}
+        if len(tables) > 1 and sum(map(len, tables.values())) > 2 * sum(map(len, parts)):
+            parts = cls._pruned_together(parts)
+            tables = {id(part.strings): part.strings for part in parts}
         codes = np.concatenate([part.codes for part in parts])
-        codes = np.where(codes < 0, -1, codes + shifts)
-        strings = Strings.concat([part.strings for part in parts if len(part.strings)])
-        joined = make_unchecked(cls, codes, strings)
+        if len(tables) == 1:
+            return make_unchecked(cls, codes, parts[0].strings)
+        first = splits_of(np.array([len(table) for table in tables.values()]))
+        shifts = dict(zip(tables, first.tolist(), strict=False))  # the last one is the total
+        shift = [shifts[id(part.strings)] for part in parts]
+        codes = np.where(codes < 0, -1, codes + np.repeat(shift, [len(part) for part in parts]))
+        joined = make_unchecked(cls, codes, Strings.concat(list(tables.values())))
         used = joined.pruned()
         return used if used is joined else make_unchecked(cls, used.codes, used.strings.compact())
+
+    @classmethod
+    def _pruned_together(cls, parts: Sequence[Self]) -> list[Self]:
+        """The same parts over only the strings that they use, shared as before."""
+        sharing: dict[int, list[int]] = {}
+        for number, part in enumerate(parts):
+            sharing.setdefault(id(part.strings), []).append(number)
+        pruned = list(parts)
+        for numbers in sharing.values():
+            together = cls.concat([parts[number] for number in numbers]).pruned()
+            edges = np.cumsum([len(parts[number]) for number in numbers])[:-1]
+            for number, codes in zip(numbers, np.split(together.codes, edges), strict=True):
+                pruned[number] = make_unchecked(cls, codes, together.strings)
+        return pruned
 
     def pruned(self) -> Self:
         """The same rows over only the strings that they use."""
