@@ -8,7 +8,11 @@
 (*             went; created if absent                                     *)
 (*   carry     look at `repo`, THEN list the tickets; put those on top of  *)
 (*             the tip that are not in the ops log, whose base is in the   *)
-(*             ancestry and that conflict with nothing; one swap           *)
+(*             ancestry and that conflict with nothing, neither there nor  *)
+(*             with each other; one swap                                   *)
+(*   again     a swap was refused, but the branch has not moved: look at   *)
+(*             `repo`, THEN read those tickets again, judge each of them   *)
+(*             again, and swap the same files                              *)
 (*   receipt   a hint for the owner of a ticket, after the swap            *)
 (*   give up   bury the ticket under a tombstone, THEN read `repo`; if the *)
 (*             ticket fits there, see `repo` change once (or change it);   *)
@@ -23,6 +27,7 @@ EXTENDS Naturals, Sequences, FiniteSets, TLC
 CONSTANTS
     NWriters,    \* writers are 1..NWriters; each makes one commit, and has one ticket, by its number
     NKeys,       \* fewer keys than writers: conflicts
+    Clearer,     \* a writer whose commit takes away what others are in conflict about, or 0
     PageSize,    \* entries of the ops log in `repo`; older ones are elsewhere
     MaxForeign, MaxCrashes, MaxLost, MaxLate, MaxResets, MaxExpiries, MaxGC, MaxWithdrawals,
     Mutant
@@ -144,17 +149,24 @@ WasCarried(t) ==
       [] Mutant = "the page of the ops log is taken for the whole" -> InPage(t)
       [] OTHER -> InPage(t) \/ ~PageReaches(t)
 
-\* The base is in the chain, and there is no conflict with what came since. What does not agree with
-\* a chain does not agree with a longer one.
+\* Commits in a chain, after the base of ticket t, that it is in conflict with. The commit of
+\* `Clearer` deletes the node that was in the way of others: a longer chain may suit a ticket better.
+InTheWay(t, chain) ==
+    {i \in DOMAIN chain :
+        /\ \E j \in 1..(i - 1) : chain[j] = base[t]
+        /\ KeyOf(TicketOf(chain[i])) = KeyOf(t)
+        /\ \A j \in (i + 1)..Len(chain) : TicketOf(chain[j]) # Clearer}
+
+\* The base is in the chain, and there is no conflict with what came since.
 Agrees(t, chain) ==
     /\ base[t] \in Range(chain)
-    /\ \/ Mutant = "conflicts are not looked for"
-       \/ \A i \in DOMAIN chain :
-            (\E j \in 1..(i - 1) : chain[j] = base[t]) => KeyOf(TicketOf(chain[i])) # KeyOf(t)
+    /\ Mutant = "conflicts are not looked for" \/ InTheWay(t, chain) = {}
 
-\* May ticket t be put on top of `chain`? The owner itself follows all pages of the ops log.
+\* May ticket t be put on top of `chain`? What does not agree with `repo` alone its owner takes for
+\* refused, no matter what else a carrier puts there. The owner follows all pages of the ops log.
 Fits(t, w, chain) ==
     /\ IF t = w THEN Mutant = "own commit is not recognised" \/ ~IsLogged(t) ELSE ~WasCarried(t)
+    /\ Agrees(t, repo.branch) \/ Mutant = "what fits only on others of its group is carried"
     /\ Agrees(t, chain)
 
 \* The chain after the tickets of a set were tried in order, oldest first.
@@ -213,12 +225,44 @@ Arrive(w) ==
     /\ read' = [read EXCEPT ![w] = 0]
     /\ UNCHANGED <<files, ticket, receipts, chunks, late, base, logged, list, batch, gc, removed>>
 
+\* The swap was refused, and the branch is where it was: the files are still right, and what was
+\* refused may have been an expiry, a collection or the fence of a withdrawal.
+IsUnmoved(w) == ParentOf(batch[w][1]) = TicketOf(Tip(repo))
+
+TicketsIn(w) == {TicketOf(id) : id \in Range(batch[w])}
+
+AreStaged(w) == \A t \in TicketsIn(w) \ {w} : ticket[t] = "staged"
+
+LookAgain(w) ==
+    /\ pc[w] = "refused" /\ ~IsLogged(w) /\ IsUnmoved(w)
+    /\ Mutant = "tickets are read again before the entry point" => AreStaged(w)
+    /\ read' = [read EXCEPT ![w] = Version]
+    /\ pc' = [pc EXCEPT ![w] = "again"]
+    /\ UNCHANGED <<repo, files, ticket, receipts, chunks, late, base, logged, list, batch, gc,
+                   removed, left>>
+
+Resend(w) ==
+    /\ pc[w] = "again"
+    /\ LET early == Mutant = "tickets are read again before the entry point"
+           are_there == early \/ AreStaged(w)
+                        \/ Mutant = "tickets are not read again before the second swap"
+           do_fit == \/ \A t \in TicketsIn(w) : Fits(t, w, repo.branch)
+                     \/ Mutant = "tickets are not judged again before the second swap"
+       IN IF IsUnmoved(w) /\ are_there /\ do_fit
+          THEN /\ pc' = [pc EXCEPT ![w] = "sent"]
+               /\ read' = [read EXCEPT ![w] = IF early THEN Version ELSE @]
+               /\ UNCHANGED batch
+          ELSE /\ pc' = [pc EXCEPT ![w] = "waiting"]
+               /\ read' = [read EXCEPT ![w] = 0]
+               /\ batch' = [batch EXCEPT ![w] = <<>>]
+    /\ UNCHANGED <<repo, files, ticket, receipts, chunks, late, base, logged, list, gc, removed,
+                   left>>
+
 \* Hints for the others, and tidying up. Nothing depends on it.
 Finish(w) ==
     /\ pc[w] = "carried"
-    /\ LET tickets == {TicketOf(batch[w][i]) : i \in DOMAIN batch[w]}
-       IN /\ receipts' = receipts \cup tickets
-          /\ ticket' = [t \in Tickets |-> IF t \in tickets THEN "no" ELSE ticket[t]]
+    /\ receipts' = receipts \cup TicketsIn(w)
+    /\ ticket' = [t \in Tickets |-> IF t \in TicketsIn(w) THEN "no" ELSE ticket[t]]
     /\ pc' = [pc EXCEPT ![w] = "acknowledged"]
     /\ batch' = [batch EXCEPT ![w] = <<>>]
     /\ UNCHANGED <<repo, files, chunks, late, base, logged, read, list, gc, removed, left>>
@@ -282,7 +326,7 @@ Crash(w) ==
 
 Write(w) ==
     \/ Stage(w) \/ LatePut(w) \/ Receive(w) \/ Look(w) \/ Gather(w) \/ Arrive(w)
-    \/ Finish(w) \/ GiveUp(w) \/ SetFence(w) \/ Decide(w) \/ Crash(w)
+    \/ LookAgain(w) \/ Resend(w) \/ Finish(w) \/ GiveUp(w) \/ SetFence(w) \/ Decide(w) \/ Crash(w)
 
 -----------------------------------------------------------------------------
 (* Others: each step is one compare-and-swap of `repo` *)
@@ -388,8 +432,7 @@ NoChangeIsDropped ==
         LET t == TicketOf(repo.branch[i])
         IN t \in Tickets =>
             /\ \E b \in 1..(i - 1) : repo.branch[b] = base[t]
-            /\ \A b, j \in 1..(i - 1) :
-                repo.branch[b] = base[t] /\ b < j => KeyOf(TicketOf(repo.branch[j])) # KeyOf(t)
+            /\ InTheWay(t, SubSeq(repo.branch, 1, i - 1)) = {}
 
 ReachableExists ==
     \A id \in Range(repo.branch) :
