@@ -11,12 +11,14 @@ import os
 import re
 import subprocess
 import sys
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import formatdate
 from http import HTTPStatus
+from itertools import takewhile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -44,6 +46,7 @@ class Bucket:
 
     latency_s: float
     objects: dict[str, Stored] = field(default_factory=dict)
+    names: list[str] = field(default_factory=list)  # of the objects, sorted: a listing is cheap
     puts: int = 0
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,12 +76,12 @@ class Bucket:
             case "PUT":
                 return self._put(key, headers, body)
             case "DELETE":
-                self.objects.pop(key, None)
+                self._remove(key)
                 return HTTPStatus.NO_CONTENT, {}, b""
             case "POST" if "delete" in query:
                 names = re.findall("<Key>(.*?)</Key>", body.decode())
                 for name in names:
-                    self.objects.pop(unescape(name), None)
+                    self._remove(unescape(name))
                 gone = "".join(f"<Deleted><Key>{name}</Key></Deleted>" for name in names)
                 return HTTPStatus.OK, {}, f"<DeleteResult>{gone}</DeleteResult>".encode()
             case _:
@@ -119,13 +122,21 @@ class Bucket:
     def _store(self, key: str, data: bytes) -> str:
         """Its etag."""
         self.puts += 1
+        if key not in self.objects:
+            insort(self.names, key)
         self.objects[key] = Stored(data, f'"{self.puts}"')
         return self.objects[key].etag
+
+    def _remove(self, key: str) -> None:
+        if self.objects.pop(key, None) is not None:
+            del self.names[bisect_left(self.names, key)]
 
     def _list(self, query: dict[str, list[str]]) -> Answer:
         prefix = query.get("prefix", [""])[0]
         after = query.get("continuation-token", query.get("start-after", [""]))[0]
-        names = sorted(key for key in self.objects if key.startswith(prefix) and key > after)
+        first = max(bisect_left(self.names, prefix), bisect_right(self.names, after))
+        found = self.names[first : first + PAGE + 1]
+        names = list(takewhile(lambda name: name.startswith(prefix), found))
         page = names[:PAGE]
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z")
         listed = "".join(
