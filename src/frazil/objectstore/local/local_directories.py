@@ -306,12 +306,10 @@ def walk_objects(directory: str, inside: str, stem: str = "") -> Iterator[Object
     `stem` is the beginning of the names wanted at this level. A directory that vanishes
     during the walk is empty.
     """
-    segments, names = _scan(directory)
+    segments, names = _scan(directory, stem)
     segments.reverse()
     while segments:  # what was listed is forgotten: a folder may hold millions
         segment = segments.pop()
-        if not segment.startswith(stem):
-            continue
         path = f"{directory.rstrip('/')}/{names.get(segment, segment.rstrip('/'))}"
         if segment.endswith("/"):
             yield from walk_objects(path, inside + segment)
@@ -323,9 +321,10 @@ def walk_objects(directory: str, inside: str, stem: str = "") -> Iterator[Object
         yield ObjectInfo(inside + segment, found.st_size, found.st_mtime_ns // 1000)
 
 
-def _scan(directory: str) -> tuple[list[str], dict[str, str]]:
-    """Objects and directories of objects, by segment; those of directories end in a slash, which
-    makes the order of segments the order of keys. With the names of files that differ from these.
+def _scan(directory: str, stem: str) -> tuple[list[str], dict[str, str]]:
+    """Objects and directories of objects, by segments that begin with `stem`; those of directories
+    end in a slash, which makes the order of segments the order of keys. With the names of files
+    that differ from these.
 
     Read as a whole, so that deleting what has been listed cannot disturb the listing.
     """
@@ -333,7 +332,7 @@ def _scan(directory: str) -> tuple[list[str], dict[str, str]]:
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         for entry in entries:
             segment = decode_name(entry.name)
-            if segment is None:
+            if segment is None or not segment.startswith(stem):
                 continue
             if entry.is_dir(follow_symlinks=False):
                 segment += "/"
