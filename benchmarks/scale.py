@@ -4,7 +4,8 @@
 
 Every point is measured in a process of its own, in processor time and added memory; a point that
 takes more than `LIMIT_BYTES` of memory or `LIMIT_S` of time is shown as such, and larger ones of
-that engine are left out. `--page docs/scale.md` rewrites the tables between its marks.
+that engine are left out. `--page docs/scale.md` rewrites the tables between its marks, and draws
+the curves beside it, in images/scale.
 """
 
 import argparse
@@ -15,13 +16,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from importlib import import_module
+from itertools import islice, zip_longest
 from pathlib import Path
 from typing import Any
 
+import matplotlib as mpl
+import matplotlib.pyplot as plt
 import numpy as np
 import zarr
 from zarr.core.buffer import default_buffer_prototype
@@ -37,6 +41,9 @@ ROOT = Path(__file__).parents[1]
 LIMIT_BYTES, LIMIT_S = 8 << 30, 1200
 COLUMNS = 1000
 GROUP = 100  # arrays in a group
+SHOWN_MB = 50
+ARCHIVE = "s3://climate-archive/"
+COLOURS = {"frazil": "tab:blue", "icechunk": "tab:orange"}
 
 type Point = dict[str, float]
 
@@ -44,12 +51,19 @@ type Point = dict[str, float]
 def measure_references(engine: Any, root: Path, count: int) -> Point:
     """Virtual references: set and committed, one read, a row appended, compared, verified."""
     watch, rows = Stopwatch(), count // COLUMNS
-    session = engine.Repository.create(storage(engine, root)).writable_session("main")
+    config = engine.RepositoryConfig.default()
+    source = engine.VirtualChunkContainer(ARCHIVE, engine.s3_store(region="us-east-1"))
+    config.set_virtual_chunk_container(source)
+    session = engine.Repository.create(storage(engine, root), config).writable_session("main")
     zarr.create_array(session.store, name="v", shape=(rows, COLUMNS), chunks=(1, 1), dtype="f4")
     with watch("set + commit"):
         _set_refs(engine, session, 0, rows)
         session.commit("references")
     size = sum(path.stat().st_size for path in root.rglob("*") if path.is_file())
+    with watch("open, look one up"):
+        found = engine.Repository.open(storage(engine, root)).readonly_session("main")
+        kind = found.chunk_type("/v", (rows // 2, COLUMNS // 2))
+    assert kind == engine.ChunkType.virtual
     repo = engine.Repository.open(storage(engine, root))
     with watch("append 1,000"):
         session = repo.writable_session("main")
@@ -65,7 +79,7 @@ def measure_references(engine: Any, root: Path, count: int) -> Point:
 
 def _set_refs(engine: Any, session: Any, first: int, rows: int) -> None:
     count = rows * COLUMNS
-    files = [f"s3://climate-archive/era5/part-{first + i:07}.nc" for i in range(rows)]
+    files = [f"{ARCHIVE}era5/part-{first + i:07}.nc" for i in range(rows)]
     codes = np.repeat(np.arange(rows, dtype=np.int64), COLUMNS)
     names: Any = CodedLocations(codes, files)
     if engine.__name__ != "frazil":
@@ -84,16 +98,31 @@ def _set_refs(engine: Any, session: Any, first: int, rows: int) -> None:
 def measure_history(engine: Any, root: Path, commits: int) -> Point:
     """A repository of so many made-up commits: the same bytes for both engines."""
     build_history(root, commits, chunks=100)
-    watch = Stopwatch()
+    watch, tip = Stopwatch(), ""
     engine.Repository.open(storage(engine, root)).readonly_session("main")
     with watch("open"):
         repo = engine.Repository.open(storage(engine, root))
-        repo.readonly_session("main")
+        tip = repo.readonly_session("main").snapshot_id
+    with watch("10 of the ops log"):
+        assert len(list(islice(repo.ops_log(), 10))) == 10
+    with watch("whole ops log"):
+        assert sum(1 for _ in repo.ops_log()) >= commits
     _commit_chunk(repo, 0)
     with watch("commit"):
         _commit_chunk(repo, 1)
+    with watch("tag"):
+        repo.create_tag("a", tip)
+    with watch("10 of the ancestry"):
+        assert len(list(islice(repo.ancestry(branch="main"), 10))) == 10
     with watch("whole ancestry"):
         assert sum(1 for _ in repo.ancestry(branch="main")) >= commits
+    newest = [each.written_at for each in islice(repo.ancestry(branch="main"), 4)]
+    with watch("as_of"):
+        repo.readonly_session("main", as_of=newest[1])
+    with watch("expire all but three"):
+        repo.expire_snapshots(newest[2])
+    with watch("gc, dry run"):
+        repo.garbage_collect(datetime.now(UTC), dry_run=True)
     return _point(watch)
 
 
@@ -105,9 +134,20 @@ def measure_backups(engine: Any, root: Path, commits: int) -> Point:
     session.commit("array")
     for i in range(commits):
         _commit_chunk(repo, i % 100)
-    sizes = {p: p.stat().st_size for p in root.rglob("*") if p.is_file()}
+    copies, rest = _copied_bytes(root)
+    found = {"MB below overwritten/": copies / 1e6, "share": copies / (copies + rest)}
+    if engine.__name__ == "frazil":
+        now = datetime.now(UTC)
+        repo.garbage_collect(now, safety_age=timedelta(0), backups_older_than=now)
+        found["MB after a collection"] = _copied_bytes(root)[0] / 1e6
+    return found
+
+
+def _copied_bytes(root: Path) -> tuple[int, int]:
+    """Bytes below `overwritten/`, and elsewhere."""
+    sizes = {path: path.stat().st_size for path in root.rglob("*") if path.is_file()}
     copies = sum(size for path, size in sizes.items() if path.parent.name == "overwritten")
-    return {"overwritten MB": copies / 1e6, "share": copies / sum(sizes.values())}
+    return copies, sum(sizes.values()) - copies
 
 
 def _commit_chunk(repo: Any, number: int) -> None:
@@ -130,11 +170,17 @@ def measure_arrays(engine: Any, root: Path, count: int) -> Point:
         zarr.open_array(session.store, path=name, mode="r")
     with watch("first list_dir of a group"):
         assert len(sync(_listed(session.store.list_dir("g0")))) == GROUP + 1
+    with watch("list all keys"):
+        assert len(sync(_listed(session.store.list()))) == len(documents)
+    del documents
     repo = engine.Repository.open(storage(engine, root))
     for i in range(9):
         _touch(repo, name, i)
     with watch("change one"):
         _touch(repo, name, 9)
+    history = [each.id for each in islice(repo.ancestry(branch="main"), 2)]
+    with watch("diff of that"):
+        repo.diff(from_snapshot_id=history[1], to_snapshot_id=history[0])
     repo = engine.Repository.open(storage(engine, root))
     with watch("gc, dry run"):
         repo.garbage_collect(datetime.now(UTC), dry_run=True)
@@ -192,9 +238,9 @@ MEASURES: dict[str, Callable[[Any, Path, int], Point]] = {
 }
 SIZES = {
     "references": (10**4, 10**5, 10**6, 10**7),
-    "history": (10**3, 10**4, 10**5),
-    "backups": (100, 300, 1000, 3000),
-    "arrays": (10**3, 10**4, 10**5),
+    "history": (10**3, 10**4, 10**5, 10**6),
+    "backups": (300, 1000, 3000, 10_000),
+    "arrays": (10**3, 10**4, 10**5, 10**6),
     "writers": (4, 16, 48),
 }
 QUICK = {
@@ -238,9 +284,14 @@ def races(engine: str, size: int, *, quick: bool) -> dict[str, Point]:
 
 
 def table(kind: str, found: dict[tuple[str, int], Point | str]) -> str:
-    """Rows of engines and sizes in Markdown."""
+    """Rows of engines and sizes in Markdown; memory where it is not small."""
     points = [point for point in found.values() if isinstance(point, dict)]
     names = list(dict.fromkeys(name for point in points for name in point))
+    names = [
+        name
+        for name in names
+        if not name.endswith(", MB") or max(point.get(name, 0) for point in points) >= SHOWN_MB
+    ]
     lines = [f"| {kind} | engine | " + " | ".join(names) + " |", "|---" * (len(names) + 2) + "|"]
     for (engine, size), point in found.items():
         if isinstance(point, str):
@@ -264,7 +315,36 @@ def race_table(found: dict[tuple[str, int], dict[str, Point]]) -> str:
     return "\n".join(lines)
 
 
-def run(kind: str, engines: list[str], *, quick: bool) -> str:
+def draw(kind: str, found: Mapping[tuple[str, int], Point | str], path: Path) -> None:
+    """Curves of all that was measured in seconds, one below the other, both axes logarithmic."""
+    points = {key: point for key, point in found.items() if isinstance(point, dict)}
+    names = list(dict.fromkeys(name for point in points.values() for name in point))
+    names = [name for name in names if name.endswith(", s") or name.startswith("MB")]
+    across = min(4, len(names))
+    down = -(-len(names) // across)
+    mpl.rcParams |= {"svg.hashsalt": kind, "svg.fonttype": "none"}  # small, and the same each time
+    figure, axes = plt.subplots(down, across, figsize=(3 * across, 2.4 * down), squeeze=False)
+    for place, name in zip_longest(axes.flat, names):
+        if name is None:
+            place.set_axis_off()
+            continue
+        for engine in dict.fromkeys(engine for engine, _ in points):
+            sizes = [n for each, n in points if each == engine and name in points[each, n]]
+            values = [points[engine, size][name] for size in sizes]
+            place.loglog(sizes, values, "o-", color=COLOURS.get(engine), label=engine, markersize=3)
+        place.set_title(name, fontsize=9)
+        place.tick_params(labelsize=7)
+        place.grid(alpha=0.3)
+    axes[0, 0].legend(fontsize=8)
+    figure.supxlabel(kind, fontsize=9)
+    figure.tight_layout()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, metadata={"Date": None})
+    plt.close(figure)
+
+
+def run(kind: str, engines: list[str], *, quick: bool, page: Path | None) -> str:
+    """The table, which is put into the page with a picture."""
     sizes = (QUICK if quick else SIZES)[kind]
     if kind == "writers":
         return race_table({(e, n): races(e, n, quick=quick) for n in sizes for e in engines})
@@ -275,7 +355,12 @@ def run(kind: str, engines: list[str], *, quick: bool) -> str:
             if engine not in failed:
                 found[engine, size] = point = measured(kind, engine, size)
                 failed |= {engine} if isinstance(point, str) else set()
-    return table(kind, found)
+    text = table(kind, found)
+    if page is not None:
+        image = Path("images") / "scale" / f"{kind}.svg"
+        draw(kind, found, page.parent / image)
+        text = f"![{kind}: cost against size]({image})\n\n{text}"
+    return text
 
 
 def put_into(page: Path, kind: str, text: str) -> None:
@@ -302,7 +387,7 @@ def main() -> None:
         return
     for kind in arguments.kinds or SIZES:
         started = time.monotonic()
-        text = run(kind, arguments.engines, quick=arguments.quick)
+        text = run(kind, arguments.engines, quick=arguments.quick, page=arguments.page)
         print(f"{text}\n({time.monotonic() - started:.0f} s)\n", flush=True)
         if arguments.page:
             put_into(arguments.page, kind, text)
