@@ -20,7 +20,13 @@ from frazil.engine.refs.repo_settings import GROUP_COMMIT
 from frazil.engine.refs.version import Branch, Exactly
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
-from frazil.errors import PreconditionFailedError, RebaseFailedError, RefNotFoundError
+from frazil.errors import (
+    PreconditionFailedError,
+    RebaseFailedError,
+    RefNotFoundError,
+    SessionStateError,
+    StorageError,
+)
 from frazil.format.update_log import Availability, RepoStatus
 from frazil.ids import SnapshotId
 from frazil.maintenance.executor import ThreadExecutor
@@ -188,6 +194,33 @@ def test_a_writer_that_loses_a_race_is_grouped_and_is_at_its_own_snapshot(
     assert record.metadata["k"] == 2
     assert listed(store) == []
     assert_sound(store)
+
+
+def test_a_commit_that_was_made_and_cannot_be_read_says_so_and_is_not_made_again(
+    store: MemoryStore,
+) -> None:
+    first, second = Writer(store), Writer(store)
+    ahead, session = first.stage(1), second.edit(2)
+    first.edit(3).commit("chunk 3")
+    put(ahead)
+    before = snapshots(store)
+
+    def carry_then_fail(verb: Verb, key: str) -> None:
+        if verb == "get" and key.endswith(RECEIPT) and ahead.made is None:
+            lose_patience(ahead)
+            ahead.made = answer_of(ahead)
+        if verb == "get" and any(str(made) in key for made in snapshots(store) - before):
+            raise StorageError(f"{key} cannot be read")
+
+    second.store.before = carry_then_fail
+    with pytest.raises(StorageError) as raised:
+        session.commit("chunk 2", rebasing=GROUPED)
+    assert history(store) == ["chunk 3", "chunk 1", "chunk 2"]
+    made = Repository.open(store).lookup_branch("main")
+    assert raised.value.__notes__ == [f"the commit was made: snapshot {made}"]
+    with pytest.raises(SessionStateError):
+        session.commit("chunk 2", rebasing=GROUPED)
+    assert len(history(store)) == 3
 
 
 def test_without_the_option_nothing_is_staged(store: MemoryStore) -> None:

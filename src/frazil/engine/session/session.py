@@ -24,6 +24,7 @@ from frazil.engine.session.session_state import SessionMode
 from frazil.errors import (
     AlreadyExistsError,
     ConflictError,
+    IcechunkError,
     InvalidInputError,
     NodeNotFoundError,
     SessionStateError,
@@ -320,10 +321,13 @@ class Session(SessionChunks):
             return staged.commit()
         finally:  # an interrupted one may have been made as well
             if staged.made is not None:
-                snapshot = self.files.fetch_snapshot(staged.made)
-                with self._state:
-                    self._be_at(snapshot, ChangeSet(snapshot.nodes))
-                    self._branch = None
+                self._branch = None
+                try:
+                    snapshot = self.files.fetch_snapshot(staged.made)
+                except IcechunkError as failure:
+                    failure.add_note(f"the commit was made: snapshot {staged.made}")
+                    raise
+                self._be_at(snapshot, ChangeSet(snapshot.nodes))
 
     def _settled_changes(self) -> ChangeSet:
         """A copy of the changes with all chunks as columns, which the session keeps as well.
