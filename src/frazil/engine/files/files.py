@@ -159,12 +159,14 @@ _ROUND_S = 1.0
 class GroupPace:
     """Experience of a process with group commits to the repository: engine/group."""
 
-    round_s: float = 0.3  # of one carrier, from reading the entry point to its receipts
+    round_s: float | None = None  # of the last carriers, from reading the entry point to receipts
     budget_s: float = _ROUND_S  # for putting tickets on top of each other, before the swap
     staged_next: int = 0  # commits to be staged at once, without trying alone before
 
     def follow(self, round_s: float) -> None:
-        self.round_s += 0.3 * (min(round_s, 30.0) - self.round_s)
+        """`round_s` is what a carrier says, and that may be anything."""
+        sound_s = max(0.01, min(round_s, 30.0))
+        self.round_s = sound_s if self.round_s is None else (self.round_s + sound_s) / 2
 
     def lost(self) -> None:
         """A shorter round is less likely to be overtaken again."""

@@ -26,7 +26,7 @@ from frazil.engine.files.caches import StoredRepoInfo
 from frazil.engine.files.files import Files, GroupPace, Outgoing
 from frazil.engine.files.object_keys import RECEIPT, TICKET_BYTES, ticket_key
 from frazil.engine.group.chain import Chain, LoggedTickets, Logs
-from frazil.engine.group.staging import CARRY, SKIPPED, StagedTicket, StagingArea, made_by
+from frazil.engine.group.staging import CARRY, SKIPPED, Receipt, StagedTicket, StagingArea
 from frazil.engine.group.ticket import (
     MAX_BYTES,
     Ticket,
@@ -53,10 +53,9 @@ from frazil.objectstore.protocol import ABSENT
 
 _PATIENCE = 4.0  # rounds, if the first in line does not carry
 _PATIENCE_BY_RANK = 1.0  # and so many for each ticket in front: one loses patience at a time
-_TICKET_S = 0.02  # a round takes no less for each ticket, on a machine that is busy
+_GUESSED_S, _GUESSED_TICKET_S = 0.3, 0.02  # a round, and for each ticket, of one that met no other
 _FIRST_LOOK, _NEXT_LOOKS = 0.6, 0.25  # after so many rounds
 _RANKED_EVERY = 2.0  # rounds
-_ROUND_REQUESTS = 8  # one after another: a round takes no less
 _MOST_CARRIED = 250
 _SWAPS = 4  # tries with the same files
 # Of others: written by a client that means harm, or by one of another version with a bug.
@@ -84,7 +83,7 @@ class _Group:
     chosen: Sequence[StagedTicket]
     data: Mapping[str, bytes]  # by key, without withdrawn ones
     carried: dict[str, tuple[bytes, Ticket]] = field(default_factory=dict)
-    answers: dict[str, bytes] = field(default_factory=dict)  # true once the chain is swapped
+    made: dict[str, SnapshotId] = field(default_factory=dict)  # true once the chain is swapped
     skipped: list[str] = field(default_factory=list)  # do not fit
 
 
@@ -200,22 +199,22 @@ class StagedCommit:
 
     def _wait(self) -> SnapshotId | None:
         """None if it is this writer's turn to carry."""
-        began = self._now()
         rank = self._area.list().before(self.key)
         if not rank:
             return None
         meet_others(self._pace)
-        ranked = self._now()
-        round_s = max(self._pace.round_s, _ROUND_REQUESTS * (ranked - began), _TICKET_S * rank)
+        ranked, round_s = self._now(), self._pace.round_s
+        if round_s is None:
+            round_s = _GUESSED_S + _GUESSED_TICKET_S * rank
         end = ranked + round_s * (_PATIENCE + _PATIENCE_BY_RANK * rank)
         pause_s = _FIRST_LOOK * round_s
         while self._now() < end:
             self._sleep(pause_s * self._uniform(0.7, 1.3))
             answer = self._area.answer(self.key)
-            if (made := made_by(answer, self.number)) is not None:
-                self._pace.follow((self._now() - self._staged_at) / 1.5)
+            if (receipt := Receipt.parse(answer, self.number)) is not None:
+                self._pace.follow(receipt.round_s)
                 self._forget([self.key + RECEIPT])
-                return made
+                return receipt.snapshot
             if answer is not None:
                 return None
             pause_s = _NEXT_LOOKS * round_s
@@ -270,10 +269,10 @@ class StagedCommit:
         if not is_done:
             return _Turn.OVERTAKEN
         self._pace.won()
-        own = group.answers.pop(self.key, None)
-        self._answer(group, is_own_made=own is not None)
-        self._pace.follow(self._now() - began)
-        return _Turn.ONLY_OTHERS if own is None else SnapshotId.parse(own.decode())
+        own, round_s = group.made.pop(self.key, None), self._now() - began
+        self._pace.follow(round_s)
+        self._answer(group, round_s, is_own_made=own is not None)
+        return _Turn.ONLY_OTHERS if own is None else own
 
     def _cache_tip(self, info: RepoInfo) -> None:
         tip = info.snapshot_of_branch(self._branch)
@@ -325,12 +324,12 @@ class StagedCommit:
     def _build(self, chain: Chain, group: "_Group", outgoing: Outgoing) -> None:
         """Puts all that fit on the chain, while there is time; its own in any case."""
         end = self._now() + self._pace.budget_s
-        data, answers, skipped = group.data, group.answers, group.skipped
+        data, skipped = group.data, group.skipped
         for each in group.chosen:
             if self._now() > end and each.key != self.key:
                 continue
             if (made := chain.logged.snapshots.get(each.number)) is not None:
-                answers[each.key] = str(made).encode()  # by a carrier that died before it said so
+                group.made[each.key] = made  # by a carrier that died before it said so
                 continue
             try:
                 if each.key == self.key:
@@ -343,17 +342,17 @@ class StagedCommit:
                 if changes is None:
                     skipped.append(each.key)
                 else:
-                    made = chain.append(each.number, ticket, changes, outgoing)
-                    answers[each.key] = str(made).encode()
+                    group.made[each.key] = chain.append(each.number, ticket, changes, outgoing)
                     group.carried[each.key] = each.number, ticket
             except _BAD_TICKET:
                 if each.key == self.key:
                     raise
                 skipped.append(each.key)
 
-    def _answer(self, group: "_Group", *, is_own_made: bool) -> None:
+    def _answer(self, group: "_Group", round_s: float, *, is_own_made: bool) -> None:
         """Receipts, and a hint for the next to carry. What fails here only costs others time."""
-        answers, skipped = group.answers, group.skipped
+        made, skipped = group.made, group.skipped
+        answers = {key: Receipt(each, round_s).encode() for key, each in made.items()}
         with suppress(IcechunkError):
             self._area.put_answers(answers)
             own = [self.key, self.key + RECEIPT] if is_own_made else []

@@ -1,9 +1,9 @@
 """The objects below `staged/`: tickets, tombstones, receipts.
 
 <time>.<ticket>         a ticket, created if absent; or a tombstone, of no bytes
-<time>.<ticket>.done    a receipt: the id of the snapshot, if the commit was made. Or a hint for
-                        its author, which may be late, lost or repeated: `carry`, its turn has
-                        come; `skipped`, it does not fit
+<time>.<ticket>.done    a receipt, if the commit was made: the id of the snapshot, and how many
+                        milliseconds its carrier took. Or a hint for its author, which may be late,
+                        lost or repeated: `carry`, its turn has come; `skipped`, it does not fit
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -24,6 +24,30 @@ from frazil.objectstore.protocol import ABSENT, ALWAYS, Blob, ObjectInfo, Precon
 LATE_US = 600_000_000
 """Ten minutes: how late the commit of a writer that died can appear."""
 CARRY, SKIPPED = b"carry", b"skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The answer for a commit that was made."""
+
+    snapshot: SnapshotId
+    round_s: float  # of its carrier
+
+    def encode(self) -> bytes:
+        """Always of one length, by which a listing tells it from hints."""
+        return f"{self.snapshot} {min(int(self.round_s * 1000), 999_999):06}".encode()
+
+    @classmethod
+    def parse(cls, answer: bytes | None, number: bytes) -> "Receipt | None":
+        """None if it is a hint, or not of this ticket."""
+        if answer is None:
+            return None
+        try:
+            name, took_ms = answer.decode().split()
+            found = cls(SnapshotId.parse(name), int(took_ms) / 1000)
+        except ValueError:
+            return None
+        return found if found.snapshot.raw.startswith(number) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +74,7 @@ class Staged:
             for key, info in infos.items()
             if key.endswith(RECEIPT)
         }
-        made = len(str(SnapshotId(bytes(SnapshotId.size))))
+        made = len(Receipt(SnapshotId(bytes(SnapshotId.size)), 0.0).encode())
         tickets = [
             StagedTicket(key, number, info.modified_at_us, done.get(key) == len(SKIPPED))
             for key, info in sorted(infos.items())
@@ -174,12 +198,3 @@ class StagingArea:
 
     def remove(self, keys: Sequence[str]) -> None:
         self._store.delete(keys)
-
-
-def made_by(answer: bytes | None, number: bytes) -> SnapshotId | None:
-    """The snapshot that a receipt names; None if it is a hint, or not of this ticket."""
-    try:
-        snapshot = None if answer is None else SnapshotId.parse(answer.decode())
-    except ValueError:
-        return None
-    return snapshot if snapshot is not None and snapshot.raw.startswith(number) else None
