@@ -1,6 +1,5 @@
 """axe-core finds nothing to complain about, in light and dark, on a phone and on a desk."""
 
-from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,7 +7,7 @@ import pytest
 from playwright.sync_api import Browser
 
 from frazil.web.server import Server
-from tests.web.browsing import READY, browser_of_the_system
+from tests.web.browsing import READY
 from tests.web.made import TEMPERATURE
 
 PAGES = (
@@ -24,12 +23,6 @@ PAGES = (
 )
 RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found =>
   found.violations.map(each => `${each.id}: ${each.nodes[0].target}`))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browser_of_the_system() as found:
-        yield found
 
 
 @pytest.fixture(scope="module")

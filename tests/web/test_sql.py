@@ -25,7 +25,7 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.web import queries
 from frazil.web.server import Server
 from tests.spark.conftest import FOREIGN_WARNINGS
-from tests.web.browsing import Window, browser_of_the_system, window
+from tests.web.browsing import Window, window
 from tests.web.made import Client, target
 
 pytestmark = [
@@ -72,18 +72,6 @@ def server(place: Path) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def client(server: Server) -> Client:
     return Client.of(server)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browser_of_the_system() as found:
-        yield found
-
-
-@pytest.fixture
-def seen(browser: Browser, server: Server) -> Iterator[Window]:
-    with window(browser, server.url) as found:
-        yield found
 
 
 def run(seen: Window, query: str, state: str = "done", **parameters: object) -> None:
