@@ -1,4 +1,6 @@
 from collections.abc import Iterator
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
@@ -38,3 +40,12 @@ def seen(browser: Browser, server: Server) -> Iterator[Window]:
     """A window in which nothing may go wrong until the test has ended."""
     with window(browser, server.url) as found:
         yield found
+
+
+@pytest.fixture(scope="module")
+def axe() -> str:
+    """The script of axe-core."""
+    found = find_spec("axe_playwright_python")
+    if found is None or found.origin is None:
+        pytest.skip("axe-playwright-python is not installed: it is part of the extra `test`")
+    return Path(found.origin).with_name("axe.min.js").read_text()
