@@ -113,7 +113,8 @@ class _Deferred:
         dataclasses.dataclass(
             bare, init=False, repr=False, eq=False, match_args=False, kw_only=kw_only
         )
-        return found | bare.__dataclass_fields__
+        found |= bare.__dataclass_fields__
+        return found
 
     def _compile_init(self) -> Any:
         scope: dict[str, Any] = {"__name__": self.cls.__module__, "_omitted": OMITTED}

@@ -3,6 +3,7 @@
 import csv
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -109,7 +110,7 @@ def test_head_shows_the_fill_value_that_xarray_decodes(
 
 
 @pytest.mark.parametrize("value", ["NaN", "not base 64", -1.0, ["AAAAAAAA+H8="], None])
-def test_head_shows_a_fill_value_in_another_form_as_it_is(tmp_path: Path, value: object) -> None:
+def test_head_shows_a_fill_value_in_another_form_as_it_is(tmp_path: Path, value: Any) -> None:
     repo = frazil_api.Repository.create(frazil_api.local_filesystem_storage(str(tmp_path)))
     session = repo.writable_session("main")
     attributes = {"_FillValue": value}

@@ -137,7 +137,7 @@ def test_published_values(formulas: Callable[[str], Any]) -> None:
 def test_formulas_agree_with_others_and_are_inverses(
     formulas: Callable[[str], Any], name: str
 ) -> None:
-    centres = [(0, 0), (179.5, 0), (-100, 0)]
+    centres: list[tuple[float, float]] = [(0, 0), (179.5, 0), (-100, 0)]
     if name == "orthographic":
         centres += [(20, 45), (-60, -90), (0, 90), (130, -12.5)]
     places = list(product(range(-177, 180, 21), (-90, -89.9, -60, -33, 0, 1, 45, 75, 90)))
