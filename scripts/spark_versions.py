@@ -24,6 +24,7 @@ AREAS = {
         "test_sql_objects",
         "test_sql_plan",
     ),
+    "SQL that may only read, as in the explorer": ("test_read_only",),
     "native table: pushdown, random queries against DuckDB, chunks counted": (
         "test_native_oracle",
         "test_native_sets",

@@ -46,21 +46,32 @@ UNWANTED = (
 )
 
 
-def loaded_by(*arguments: str) -> set[str]:
+def loaded_by(*arguments: str, stdout: int) -> set[str]:
     done = subprocess.run(
         [sys.executable, "-c", RUN, *arguments],
-        capture_output=True,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
         text=True,
         check=True,
         stdin=subprocess.DEVNULL,
+        env=os.environ | {"COLUMNS": "120", "LINES": "50"},
     )
     return set(done.stderr.split())
 
 
 @pytest.mark.parametrize("line", LOADED)
-def test_a_command_loads_what_it_uses(example: Example, line: str) -> None:
+@pytest.mark.parametrize("on_a_terminal", [False, True])
+def test_a_command_loads_what_it_uses(example: Example, line: str, *, on_a_terminal: bool) -> None:
     packages, most = LOADED[line]
-    modules = loaded_by(*line.replace("REPO", str(example.path)).split())
+    ours, theirs = pty.openpty()
+    try:
+        modules = loaded_by(
+            *line.replace("REPO", str(example.path)).split(),
+            stdout=theirs if on_a_terminal else subprocess.DEVNULL,
+        )
+    finally:
+        os.close(theirs)
+        os.close(ours)
     foreign = {name.partition(".")[0] for name in modules} - OF_PYTHON
     assert {name for name in foreign if not name.startswith("_")} - packages == set()
     assert sorted(name for name in modules if name.startswith(UNWANTED)) == []

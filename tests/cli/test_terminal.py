@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 
 from tests.cli.conftest import Example
-from tests.cli.running import COMMAND, read_or_end
+from tests.cli.running import COMMAND, frazil, read_or_end
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
 
@@ -35,6 +35,22 @@ def test_tables_and_pictures_have_colours_unless_told_otherwise(example: Example
         words = [line[0], example.path, *line[1:]]
         assert ESCAPES.search(on_a_terminal(*words))
         assert "\x1b[38" not in on_a_terminal(*words, NO_COLOR="1")
+
+
+def test_a_table_that_does_not_fit_the_terminal_is_wrapped_and_one_that_does_is_not(
+    example: Example,
+) -> None:
+    """Two ways to print a table: the same cells in both, and no line wider than the terminal."""
+    wide, narrow = (
+        on_a_terminal("log", example.path),
+        on_a_terminal("log", example.path, COLUMNS="30"),
+    )
+    plain = frazil("log", example.path).out
+    assert [line.rstrip() for line in ESCAPES.sub("", wide).splitlines()] == plain.splitlines()
+    folded = ESCAPES.sub("", narrow).splitlines()
+    assert max(map(len, folded)) <= 30
+    assert len(folded) > len(plain.splitlines())
+    assert sorted("".join(folded).replace(" ", "")) == sorted("".join(plain.split()))
 
 
 def test_brackets_in_a_message_are_not_markup(example: Example) -> None:

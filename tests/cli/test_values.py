@@ -1,11 +1,14 @@
 """`frazil head`, `cat`, `read`, `write`: values in and out."""
 
 import csv
+import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import xarray as xr
 import zarr
 
 import frazil as frazil_api
@@ -74,6 +77,47 @@ def test_head_says_what_an_array_is_and_how_it_begins(weather: Path) -> None:
         [24, 4],
         ["bytes", "zstd"],
     )
+
+
+@pytest.mark.parametrize(
+    ("dtype", "fill", "shown"),
+    [
+        ("f8", np.nan, '"NaN"'),
+        ("f4", -np.inf, '"-Infinity"'),
+        ("f4", 1e20, "1.0000000200408773e+20"),
+        ("f8", -9999.25, "-9999.25"),
+        ("i2", -32768, "-32768"),
+        ("c16", complex(1.5, np.nan), '[1.5, "NaN"]'),
+    ],
+)
+def test_head_shows_the_fill_value_that_xarray_decodes(
+    tmp_path: Path, dtype: str, fill: complex, shown: str
+) -> None:
+    repo = frazil_api.Repository.create(frazil_api.local_filesystem_storage(str(tmp_path)))
+    session = repo.writable_session("main")
+    given = np.dtype(dtype).type(fill)
+    written = xr.Dataset({"a": ("x", np.ones(3, dtype), {"_FillValue": given})})
+    written.to_zarr(session.store, consolidated=False, zarr_format=3)
+    session.commit("one array")
+    store = repo.readonly_session("main").store
+    decoded = xr.open_zarr(store, consolidated=False, decode_cf=False).a.attrs["_FillValue"]
+    np.testing.assert_equal(np.dtype(dtype).type(decoded), given)
+    answer = succeeds("head", tmp_path, "a")
+    assert f"  _FillValue  {shown}" in answer.lines
+    assert json.dumps(succeeds("head", tmp_path, "a", "--json").json["attributes"]) == (
+        f'{{"_FillValue": {shown}}}'
+    )
+
+
+@pytest.mark.parametrize("value", ["NaN", "not base 64", -1.0, ["AAAAAAAA+H8="], None])
+def test_head_shows_a_fill_value_in_another_form_as_it_is(tmp_path: Path, value: Any) -> None:
+    repo = frazil_api.Repository.create(frazil_api.local_filesystem_storage(str(tmp_path)))
+    session = repo.writable_session("main")
+    attributes = {"_FillValue": value}
+    zarr.create_array(session.store, name="a", shape=3, dtype="f4", attributes=attributes)
+    session.commit("one array")
+    facts = succeeds("head", tmp_path, "a", "--json").json
+    assert facts["attributes"] == attributes
 
 
 def test_cat_by_position_and_by_label(weather: Path) -> None:

@@ -91,3 +91,13 @@ def window(browser: Browser, url: str, *, dark: bool = False) -> Iterator[Window
     yield found
     context.close()
     assert found.wrong == [], found.wrong
+
+
+def violations(page: Page, axe: str) -> list[str]:
+    """The rules of axe-core that a page breaks, each with an element that does."""
+    page.evaluate(axe)
+    found: list[str] = page.evaluate(
+        """axe.run(document, {resultTypes: ["violations"]}).then(found =>
+  found.violations.map(each => `${each.id}: ${each.nodes[0].target}`))"""
+    )
+    return found

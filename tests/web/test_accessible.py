@@ -1,14 +1,10 @@
 """axe-core finds nothing to complain about, in light and dark, on a phone and on a desk."""
 
-from collections.abc import Iterator
-from importlib.util import find_spec
-from pathlib import Path
-
 import pytest
 from playwright.sync_api import Browser
 
 from frazil.web.server import Server
-from tests.web.browsing import READY, browser_of_the_system
+from tests.web.browsing import READY, violations
 from tests.web.made import TEMPERATURE
 
 PAGES = (
@@ -22,22 +18,6 @@ PAGES = (
     "storage",
     "search?q=t",
 )
-RUN = """axe.run(document, {resultTypes: ["violations"]}).then(found =>
-  found.violations.map(each => `${each.id}: ${each.nodes[0].target}`))"""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browser_of_the_system() as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def axe() -> str:
-    found = find_spec("axe_playwright_python")
-    if found is None or found.origin is None:
-        pytest.skip("axe-playwright-python is not installed: it is part of the extra `test`")
-    return Path(found.origin).with_name("axe.min.js").read_text()
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 390)])
@@ -55,8 +35,7 @@ def test_axe_finds_nothing(
         page.goto(server.url + each)
         page.wait_for_selector(READY)
         page.evaluate("document.querySelectorAll('.menu').forEach(menu => { menu.open = true })")
-        page.evaluate(axe)
-        if found := page.evaluate(RUN):
+        if found := violations(page, axe):
             problems[each] = found
     context.close()
     assert problems == {}

@@ -1,6 +1,5 @@
 """The explorer in a real browser: what is shown is what the API says, and no more."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import icechunk
@@ -10,7 +9,7 @@ from playwright.sync_api import Browser
 from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.web.server import Server
-from tests.web.browsing import Window, browser_of_the_system, window
+from tests.web.browsing import Window, window
 from tests.web.made import (
     HOSTILE,
     KINDS,
@@ -21,19 +20,6 @@ from tests.web.made import (
     make_climate,
     make_moved,
 )
-
-
-# Of the module and no longer: while Playwright runs, no other event loop can in this thread.
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browser_of_the_system() as found:
-        yield found
-
-
-@pytest.fixture
-def seen(browser: Browser, server: Server) -> Iterator[Window]:
-    with window(browser, server.url) as found:
-        yield found
 
 
 def facts_of(seen: Window, selector: str) -> dict[str, str]:

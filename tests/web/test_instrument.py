@@ -19,7 +19,7 @@ import frazil
 from frazil.engine.repository import Repository
 from frazil.objectstore.local import LocalStore
 from frazil.web.server import Server, open_folder
-from tests.web.browsing import Window, browser_of_the_system, window
+from tests.web.browsing import Window, window
 
 TIMES, SOUTH_UP, EAST = 5, np.arange(-88.0, 89, 4), np.arange(0.0, 360, 3)
 PATH = "/ocean/anomaly"
@@ -70,21 +70,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def served(place: Path) -> Iterator[Server]:
+def server(place: Path) -> Iterator[Server]:
     with Server(Repository.open(LocalStore(place)), name="ocean") as running:
         yield running
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browser_of_the_system() as found:
-        yield found
-
-
-@pytest.fixture
-def seen(browser: Browser, served: Server) -> Iterator[Window]:
-    with window(browser, served.url) as found:
-        yield found
 
 
 def box_of(page: Page) -> dict[str, float]:
@@ -337,8 +325,8 @@ def test_several_repositories_are_in_one_place(
             seen.page.wait_for_selector("#repositories")
 
 
-def test_a_page_that_is_not_there_is_a_page(browser: Browser, served: Server) -> None:
+def test_a_page_that_is_not_there_is_a_page(browser: Browser, server: Server) -> None:
     page = browser.new_context().new_page()  # browsers complain of every 404
-    page.goto(f"{served.url}nowhere")
+    page.goto(f"{server.url}nowhere")
     assert "there is nothing at /nowhere" in page.inner_text("main")
     page.context.close()

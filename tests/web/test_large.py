@@ -19,7 +19,7 @@ from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
 from frazil.web.server import Server
-from tests.web.browsing import browser_of_the_system, window
+from tests.web.browsing import window
 from tests.web.made import Client, document
 
 COMMITS, SIDE = 10_000, 1000
@@ -51,12 +51,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def running(place: Path) -> Iterator[Server]:
     with Server(Repository.open(LocalStore(place)), name="large") as server:
         yield server
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browser_of_the_system() as found:
-        yield found
 
 
 def cost_s(work: Callable[[], object]) -> float:

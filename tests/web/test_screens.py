@@ -14,7 +14,6 @@ from playwright.sync_api import Browser
 from frazil.web.server import Server
 from scripts.explorer_images import IMAGES, SIZES, THEMES, VIEWS, look, name_of, served
 from tests.spark.conftest import FOREIGN_WARNINGS
-from tests.web.browsing import browser_of_the_system
 
 pytestmark = [pytest.mark.filterwarnings(each) for each in FOREIGN_WARNINGS]
 SMALL = 150_000  # bytes
@@ -24,12 +23,6 @@ ALIKE = 5  # mean difference of the colours of coarse pixels, of 255; fonts and 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     with served(tmp_path_factory.mktemp("screens")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browser_of_the_system() as found:
         yield found
 
 

@@ -25,8 +25,9 @@ from frazil.objectstore.memory import MemoryStore
 from frazil.web import queries
 from frazil.web.server import Server
 from tests.spark.conftest import FOREIGN_WARNINGS
-from tests.web.browsing import Window, browser_of_the_system, window
+from tests.web.browsing import Window, window
 from tests.web.made import Client, target
+from tests.web.statements import QUERIES, REFUSED
 
 pytestmark = [
     pytest.mark.spark,
@@ -72,18 +73,6 @@ def server(place: Path) -> Iterator[Server]:
 @pytest.fixture(scope="module")
 def client(server: Server) -> Client:
     return Client.of(server)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with browser_of_the_system() as found:
-        yield found
-
-
-@pytest.fixture
-def seen(browser: Browser, server: Server) -> Iterator[Window]:
-    with window(browser, server.url) as found:
-        yield found
 
 
 def run(seen: Window, query: str, state: str = "done", **parameters: object) -> None:
@@ -213,73 +202,7 @@ def test_a_mistake_is_told_where_it_is(seen: Window) -> None:
     assert rows_of(seen) == [["1"]]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "INSERT INTO climate VALUES (1, 2, 3, 4)",
-        "DELETE FROM climate",
-        "UPDATE climate SET t2m = 0",
-        "MERGE INTO climate USING climate c ON false WHEN NOT MATCHED THEN INSERT *",
-        "DROP TABLE climate",
-        "CREATE TABLE other AS SELECT 1",
-        "CREATE TEMPORARY VIEW climate2 AS SELECT 1",
-        "CREATE TEMPORARY FUNCTION f AS 'java.lang.Runtime'",
-        "INSERT OVERWRITE DIRECTORY '{folder}' USING csv SELECT 1",
-        "ALTER TABLE climate ADD COLUMN x INT",
-        "TRUNCATE TABLE climate",
-        "CALL frazil.system.expire_snapshots()",
-        "SET spark.sql.runSQLOnFiles = true",
-        "RESET",
-        "USE spark_catalog",
-        "ADD JAR '/tmp/x.jar'",
-        "ADD FILE '{secret}'",
-        "CACHE TABLE climate",
-        "ANALYZE TABLE climate COMPUTE STATISTICS",
-        "LOAD DATA INPATH '{secret}' INTO TABLE climate",
-        "BEGIN SELECT 1; END",
-        "DECLARE VARIABLE x INT",
-        "EXECUTE IMMEDIATE 'SELECT 1'",
-        "SHOW CATALOGS",
-        "SHOW TABLES IN spark_catalog.default",
-        "SHOW CREATE TABLE climate",
-        "EXPLAIN INSERT INTO climate VALUES (1, 2, 3, 4)",
-        "EXPLAIN SELECT * FROM text.`{secret}`",
-        "DESCRIBE QUERY SELECT * FROM text.`{secret}`",
-        "DESCRIBE text.`{secret}`",
-        "SELECT * FROM text.`{secret}`",
-        "SELECT * FROM csv.`{secret}`",
-        "SELECT * FROM binaryFile.`{secret}`",
-        "SELECT * FROM icechunk.`{folder}`",
-        "SELECT * FROM spark_catalog.default.climate",
-        "SELECT * FROM climate WITH (path = '{folder}')",
-        "FROM climate |> SET t2m = (SELECT max(t2m) FROM climate WITH (path = '{folder}'))",
-        "FROM climate |> SET t2m = (SELECT TRANSFORM(lat) USING 'cat {secret}' AS x FROM climate)",
-        "SELECT * FROM IDENTIFIER('text.`{secret}`')",
-        "SELECT (SELECT max(value) FROM text.`{secret}`) FROM climate",
-        "SELECT * FROM climate WHERE EXISTS (SELECT * FROM text.`{secret}`)",
-        "WITH a AS (SELECT * FROM text.`{secret}`) SELECT * FROM a",
-        "WITH text AS (SELECT 1) SELECT * FROM text.`{secret}`",
-        "FROM climate |> SET t2m = (SELECT max(value) FROM text.`{secret}`)",
-        "FROM climate |> EXTEND (SELECT max(value) FROM text.`{secret}`) AS x",
-        "SELECT TRANSFORM(t2m) USING 'cat {secret}' FROM climate",
-        "SELECT * FROM (SELECT TRANSFORM(t2m) USING 'cat {secret}' FROM climate)",
-        "SELECT * FROM STREAM climate",
-        "SELECT * FROM read_files('{secret}')",
-        "SELECT * FROM python_worker_logs()",
-        "SELECT reflect('java.lang.System', 'getenv', 'SECRET')",
-        "SELECT java_method('java.lang.System', 'getenv', 'SECRET')",
-        "SELECT try_reflect('java.lang.System', 'getenv', 'SECRET')",
-        "SELECT system.builtin.reflect('java.lang.System', 'getenv', 'SECRET')",
-        "SELECT IDENTIFIER('reflect')('java.lang.System', 'getenv', 'SECRET')",
-        "SELECT sum(1) OVER w FROM climate WINDOW w AS (PARTITION BY reflect('a.B', 'c'))",
-        "FROM climate |> SET t2m = reflect('java.lang.System', 'getenv', 'SECRET')",
-        "SELECT transform(array(1), x -> reflect('java.lang.System', 'getenv', 'SECRET'))",
-        "SELECT from_xml('<a/>', 'a INT', map('rowValidationXSDPath', '{secret}'))",
-        "SELECT from_protobuf(X'00', 'A', '{secret}')",
-        "SELECT input_file_name() FROM climate",
-        "SELECT 1; DROP TABLE climate",
-    ],
-)
+@pytest.mark.parametrize("statement", REFUSED)
 def test_only_queries_of_this_repository_run(
     client: Client, place: Path, tmp_path: Path, statement: str
 ) -> None:
@@ -302,29 +225,7 @@ def test_values_of_the_environment_are_not_put_in(client: Client) -> None:
         assert client.json("sql", q=f"SELECT '{text}' AS x")["rows"] == [[text]]
 
 
-@pytest.mark.parametrize(
-    "statement",
-    [
-        "SELECT a.t2m FROM climate a JOIN repo.`climate` b USING (time, lat, lon) LIMIT 1",
-        "SELECT t2m FROM climate VERSION AS OF 'v1' LIMIT 1",
-        "WITH c AS (SELECT * FROM climate) SELECT (SELECT max(t2m) FROM c) FROM c LIMIT 1",
-        "SELECT rank() OVER w FROM climate WINDOW w AS (PARTITION BY time ORDER BY t2m) LIMIT 1",
-        "FROM climate |> WHERE time = 1 |> AGGREGATE avg(t2m) GROUP BY lat |> LIMIT 1",
-        "SELECT * FROM climate PIVOT (avg(t2m) FOR time IN (1, 2)) LIMIT 1",
-        "SELECT * FROM VALUES (1, 2) AS t(a, b) UNION SELECT 1, 2",
-        "SELECT time, e FROM climate LATERAL VIEW explode(array(1)) q AS e LIMIT 1",
-        "SELECT percentile_approx(t2m, 0.5) FILTER (WHERE lat > 0) FROM climate",
-        "SELECT count(*) FROM climate TABLESAMPLE (50 PERCENT) GROUP BY ALL",
-        "SELECT time FROM climate GROUP BY ROLLUP (time) HAVING time IS NULL",
-        "SELECT id FROM range(1)",
-        "DESCRIBE climate t2m",
-        "DESCRIBE QUERY SELECT t2m FROM climate",
-        "SHOW COLUMNS IN climate",
-        "SHOW TABLES LIKE 'clim*'",
-        "EXPLAIN FORMATTED SELECT avg(t2m) FROM climate WHERE time = 2",
-        "-- a comment\nSELECT 1;",
-    ],
-)
+@pytest.mark.parametrize("statement", QUERIES)
 def test_all_kinds_of_queries_run(client: Client, statement: str) -> None:
     assert client.json("sql", q=statement)["rows"]
 

@@ -23,6 +23,7 @@ import typer
 from frazil.clock import to_datetime
 
 TABLE = "repo"  # name of the repository in SQL
+_COLUMN_GAP = "  "
 
 
 class OutputFormat(StrEnum):
@@ -122,18 +123,31 @@ def result_as_json(result: Any, **more: object) -> dict[str, object]:
 
 
 def print_table(headers: Sequence[str], rows: Sequence[Sequence[Cell]]) -> None:
-    """Columns, aligned; with rich's looks when standard output is a terminal."""
+    """Columns, aligned; on a terminal with bold headers, and cells wrapped to its width."""
     if not rows:
         return
     cells = [["" if cell is None else str(cell) for cell in row] for row in rows]
     if sys.stdout.isatty():
-        _print_rich_table(headers, [list(map(neutral, row)) for row in cells])
-        return
+        cells = [list(map(neutral, row)) for row in cells]
     lines = [list(headers), *cells]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
+    if sys.stdout.isatty() and not _fits_screen(lines, widths):
+        _print_rich_table(headers, cells)
+        return
+    for number, line in enumerate(lines):
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        print("  ".join(padded).rstrip())
+        text = _COLUMN_GAP.join(padded).rstrip()
+        print(f"\x1b[1m{text}\x1b[0m" if number == 0 and wants_colour() else text)
+
+
+def _fits_screen(lines: Sequence[Sequence[str]], widths: Sequence[int]) -> bool:
+    """True if no cell needs to be wrapped, nor measured by how wide a terminal shows its letters.
+
+    Most tables fit. They are printed without rich, which takes 0.04 s to import.
+    """
+    width = sum(widths) + len(_COLUMN_GAP) * (len(widths) - 1)
+    is_simple = all(cell.isascii() and cell.isprintable() for line in lines for cell in line)
+    return is_simple and width <= get_terminal_size().columns
 
 
 def _print_rich_table(headers: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -22,6 +22,7 @@ from frazil.paths import ROOT, NodePath
 from frazil.spark.runtime.access import AccessText, parse_access
 from frazil.spark.table.cf import Time, decode, plan_decoding, with_nan
 from frazil.spark.table.description import ArrayDescription
+from frazil.spark.table.documents import decode_fill
 from frazil.spark.table.selection import (
     Positions,
     intersect,
@@ -327,6 +328,10 @@ def _facts(session: Session, path: NodePath) -> dict[str, Any]:
     for refs in session.chunk_refs(path):
         for kind in RefKind:
             kinds[kind] += int(np.count_nonzero(refs.kind == kind))
+    dtype = open_array(session, path).dtype
+    attributes = metadata.get("attributes", {})
+    if "_FillValue" in attributes:
+        attributes["_FillValue"] = decode_fill(attributes["_FillValue"], dtype)
     return {
         "path": path.text,
         "shape": metadata["shape"],
@@ -337,9 +342,9 @@ def _facts(session: Session, path: NodePath) -> dict[str, Any]:
             codec["name"] if isinstance(codec, dict) else codec for codec in metadata["codecs"]
         ],
         "fill_value": metadata.get("fill_value"),
-        "size_bytes": prod(metadata["shape"]) * open_array(session, path).dtype.itemsize,
+        "size_bytes": prod(metadata["shape"]) * dtype.itemsize,
         "stored_chunks": {kind.name.lower(): count for kind, count in kinds.items()},
-        "attributes": metadata.get("attributes", {}),
+        "attributes": attributes,
     }
 
 

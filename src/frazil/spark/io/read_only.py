@@ -61,6 +61,7 @@ _PLANS = _RELATIONS | {
 _STATEMENTS = {"DescribeRelation", "DescribeColumn", "ShowTables", "ShowColumns"}
 _CURRENT = "CurrentNamespace$"  # what SHOW TABLES lists
 _DESCRIBE_QUERY = "DescribeQueryCommand"
+_REPLACING_STAR = "UnresolvedStarExceptOrReplace"
 
 
 def read_only_session(spark: SparkSession) -> SparkSession:
@@ -171,6 +172,20 @@ def _walk(plan: Any) -> Iterator[Any]:
         waiting.extend(_items(node.innerChildren()))
         if _kind(node) == "RelationTimeTravel":
             waiting.append(node.relation())
+        if _kind(node) == "Project":
+            waiting.extend(_replacement_subqueries(node))
+
+
+def _replacement_subqueries(project: Any) -> Iterator[Any]:
+    """Subqueries in values of `|> SET`, which Spark's parser hides in the star of a projection.
+
+    Before Spark 4.3 the analysed plan does not show their options if the table was also read
+    without: the options have no effect then, and would not be refused.
+    """
+    for star in _items(project.projectList()):
+        if _kind(star) == _REPLACING_STAR and star.replacements().isDefined():
+            values = project.copy(star.replacements().get(), project.child())
+            yield from _items(values.innerChildren())
 
 
 def _items(sequence: Any) -> Iterator[Any]:

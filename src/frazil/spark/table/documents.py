@@ -65,6 +65,27 @@ def _base64(value: float) -> str:
     return base64.b64encode(struct.pack("<d", value)).decode()
 
 
+def decode_fill(value: Json, dtype: np.dtype[Any]) -> Json:
+    """Decodes the attribute `_FillValue` of an array, in the notation of the Zarr specification.
+
+    What is not in xarray's encoding is returned as it is.
+    """
+    try:
+        match dtype.kind, value:
+            case "f", str():
+                return json_scalar(_number(value))
+            case "c", [str() as real, str() as imaginary]:
+                return json_scalar(complex(_number(real), _number(imaginary)))
+    except (ValueError, struct.error):
+        pass
+    return value
+
+
+def _number(text: str) -> float:
+    number: float = struct.unpack("<d", base64.b64decode(text, validate=True))[0]
+    return number
+
+
 def _json(value: object) -> Json:
     plain = value.tolist() if isinstance(value, np.ndarray | np.generic) else value
     match plain:

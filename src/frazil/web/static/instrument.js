@@ -4,13 +4,15 @@ import { address, ask } from "./api.js";
 import { coastlines } from "./coast.js";
 import { h, name, replace } from "./dom.js";
 import { bytes, count, number, plural } from "./format.js";
+import { MapView } from "./map_view.js";
 import { Plot } from "./plot.js";
+import { PROJECTIONS } from "./projections.js";
 import { amend, current, failure, visit } from "./router.js";
 import { Chart, drawSeries } from "./series.js";
 import { asPython, asQuery, asSql, showCode } from "./snippets.js";
-import { placeText } from "./ticks.js";
+import { isMonotonic, placeText } from "./ticks.js";
 
-export const OPTIONS = ["axes", "slice_at", "region", "flip", "scale", "low", "high", "points", "coast"];
+export const OPTIONS = ["axes", "slice_at", "region", "flip", "scale", "low", "high", "points", "coast", "projection", "centre"];
 const FRAME_MS = 140; // the least time between two pictures of an animation
 const FLIPS = ["none", "columns", "rows", "both"];
 
@@ -107,9 +109,11 @@ class Instrument {
   drawPicture(image, lines) {
     if (this.stage.firstChild !== this.plot.canvas) replace(this.stage, this.plot.canvas);
     this.plot.points = this.points();
-    this.plot.show(this.found, image, { lines, title: this.title() });
+    this.plot.show(this.found, image, { lines, title: this.title(), map: this.plot.isTurning ? this.plot.map : this.mapView() });
     const { height, width, low, high, units } = this.found;
-    this.plot.canvas.setAttribute("aria-label", `${this.title()}: ${height} by ${width} values from ${number(low)} to ${number(high)} ${units}. Arrows move, Enter takes a point, Escape shows the whole.`);
+    const projection = this.plot.map ? `, ${this.plot.map.projection.label}` : "";
+    this.plot.canvas.setAttribute("aria-label", `${this.title()}${projection}: ${height} by ${width} values from ${number(low)} to ${number(high)} ${units}. Arrows move, Enter takes a point, Escape shows the whole.`);
+    this.plot.canvas.classList.toggle("turns", this.plot.map !== null);
     if (!this.readout.textContent) this.say(null);
   }
 
@@ -142,20 +146,26 @@ class Instrument {
       if (!this.plot.found) return;
       const at = place(event);
       this.say(this.plot.cellAt(...at));
-      if (!this.start) return;
-      const isFar = Math.hypot(at[0] - this.start[0], at[1] - this.start[1]) > 5;
-      this.plot.drag = isFar || this.plot.drag ? [...this.start, ...at] : null;
-      if (this.plot.drag) { canvas.setPointerCapture(event.pointerId); this.plot.draw(); }
+      const isDragging = this.plot.drag || this.plot.isTurning;
+      if (!this.start || (!isDragging && Math.hypot(at[0] - this.start[0], at[1] - this.start[1]) <= 5)) return;
+      canvas.setPointerCapture(event.pointerId);
+      if (this.plot.map) this.turn(at);
+      else this.plot.drag = [...this.start, ...at];
+      this.plot.draw();
     });
     canvas.addEventListener("pointerup", (event) => {
       if (!this.start) return;
-      const [start, drag] = [this.start, this.plot.drag];
-      this.start = this.plot.drag = null;
-      this.dragged = Boolean(drag);
+      const [start, drag, isTurning] = [this.start, this.plot.drag, this.plot.isTurning];
+      this.release();
+      this.dragged = Boolean(drag) || isTurning;
       if (drag) this.zoom(this.plot.cellAt(...start, { clamp: true }), this.plot.cellAt(...place(event), { clamp: true }));
+      if (isTurning) {
+        this.recentre(this.plot.map.centre);
+        this.drawControls(true);
+      }
     });
     canvas.addEventListener("click", (event) => { if (this.plot.found && !this.dragged && event.detail < 2) this.take(this.plot.cellAt(...place(event))); });
-    canvas.addEventListener("pointercancel", () => { this.start = this.plot.drag = null; });
+    canvas.addEventListener("pointercancel", () => this.release());
     canvas.addEventListener("pointerleave", () => this.say(null));
     canvas.addEventListener("dblclick", () => this.whole());
     canvas.addEventListener("keydown", (event) => this.key(event));
@@ -167,12 +177,48 @@ class Instrument {
     this.signal.addEventListener("abort", () => { this.playing = null; themes.disconnect(); document.removeEventListener("fullscreenchange", redraw); });
   }
 
+  release() {
+    this.start = this.plot.drag = null;
+    this.plot.isTurning = false;
+  }
+
+  // Map projections
+
+  // The projection that is chosen; null for rows and columns as they are.
+  mapView() {
+    const { projection, centre } = this.state.get();
+    if (!this.canProject || !Object.hasOwn(PROJECTIONS, projection ?? "")) return null;
+    const { along, axes, dimensions } = this.found;
+    const key = JSON.stringify([projection, centre, axes, along]);
+    if (this.map?.key !== key) {
+      const isAcross = dimensions[axes[1]].kind === "longitude";
+      const [latitudes, longitudes] = (isAcross ? along : [...along].reverse()).map((each) => each.numbers);
+      const given = (centre ?? "").split(",").map(parseFloat);
+      const isGiven = given.length === 2 && given.every(Number.isFinite);
+      this.map = { key, view: new MapView(projection, isGiven ? given : null, { longitudes, latitudes, isAcross }) };
+    }
+    return this.map.view;
+  }
+
+  turn(at) {
+    this.plot.isTurning = true;
+    this.plot.map = this.plot.map.turned(this.start, at);
+    this.start = at;
+  }
+
+  // Moves the centre of the map; nothing has to be read for that.
+  recentre(centre) {
+    this.state.set({ centre: centre.map((each) => Number(each.toFixed(1))).join(",") });
+    this.plot.map = this.mapView();
+    this.plot.draw();
+  }
+
   key(event) {
     const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
     const { plot } = this;
     if (!plot.found) return;
     if (event.key in moves) {
-      const [row, column] = plot.cursor ?? [plot.found.height >> 1, plot.found.width >> 1];
+      const [row, column] = plot.cursor ?? plot.middle();
       const far = event.shiftKey ? 10 : 1;
       plot.cursor = [Math.max(0, Math.min(row + far * moves[event.key][0], plot.found.height - 1)), Math.max(0, Math.min(column + far * moves[event.key][1], plot.found.width - 1))];
       plot.draw();
@@ -189,7 +235,7 @@ class Instrument {
 
   say(cell) {
     if (!cell) {
-      this.readout.textContent = "Point for a value, click for its series, click again to compare two points, drag to zoom.";
+      this.readout.textContent = `Point for a value, click for its series, click again to compare two points, drag to ${this.plot.map ? "turn" : "zoom"}.`;
       return;
     }
     const value = this.value(cell);
@@ -252,6 +298,7 @@ class Instrument {
     const kinds = found.axes.map((axis) => found.dimensions[axis].kind).sort().join();
     const isKnown = found.along.every((each) => each && !each.texts && each.numbers.length > 1 && each.numbers.every((value) => value !== null));
     this.isMap = kinds === "latitude,longitude" && isKnown;
+    this.canProject = this.isMap && found.along.every((each) => isMonotonic(each.numbers));
     return this.isMap && this.state.get().coast !== "no";
   }
 
@@ -260,7 +307,7 @@ class Instrument {
   }
 
   drawControls(isPicture) {
-    replace(this.controls, isPicture ? [this.axisPicker(), this.turning(), this.scalePicker(), this.toggles()] : null, this.saving(isPicture));
+    replace(this.controls, isPicture ? [this.axisPicker(), this.turning(), this.scalePicker(), this.projectionPicker(), this.toggles()] : null, this.saving(isPicture));
   }
 
   dimension(axis) {
@@ -295,6 +342,18 @@ class Instrument {
       return field;
     };
     return h("span", { class: "cluster limits" }, select, limit("low", "Lowest", this.found.low), "to", limit("high", "Highest", this.found.high));
+  }
+
+  projectionPicker() {
+    if (!this.canProject) return null;
+    const map = this.mapView();
+    const options = [["", "Equirectangular"], ...Object.entries(PROJECTIONS).map(([key, each]) => [key, each.label])];
+    const select = h("select", { "aria-label": "Map projection", id: this.id("projection"), onchange: () => this.change({ projection: select.value || null, centre: null }) }, options.map(([key, label]) => h("option", { value: key, selected: key === (map?.name ?? "") }, label)));
+    const angle = (which, label, most) => {
+      const field = h("input", { type: "number", step: "any", min: -most, max: most, "aria-label": `${label} of the map's centre`, value: Number(map.centre[which].toFixed(1)), dataset: { centre: label.toLowerCase() }, onchange: () => { if (field.value && field.reportValidity()) this.recentre(this.plot.map.centre.map((each, at) => (at === which ? Number(field.value) : each))); } });
+      return field;
+    };
+    return h("span", { class: "cluster centre" }, h("label", {}, h("span", {}, "Map"), select), map ? ["centre", angle(0, "Longitude", 180), map.projection.tilts ? angle(1, "Latitude", 90) : null] : null);
   }
 
   toggles() {

@@ -27,6 +27,23 @@ export function fit(canvas, width, height) {
   return pen;
 }
 
+// Lines of points as one path.
+function pathOf(lines) {
+  const path = new Path2D();
+  for (const line of lines) line.forEach((point, at) => (at ? path.lineTo(...point) : path.moveTo(...point)));
+  return path;
+}
+
+function strokeCoast(pen, path) {
+  pen.lineJoin = "round";
+  pen.strokeStyle = "rgb(255 255 255 / 55%)"; // seen on dark and on light colours
+  pen.lineWidth = 2.2;
+  pen.stroke(path);
+  pen.strokeStyle = "rgb(15 15 20 / 85%)";
+  pen.lineWidth = 0.9;
+  pen.stroke(path);
+}
+
 export function axisTitle(dimension) {
   const isPlain = dimension.kind === "latitude" || dimension.kind === "longitude" || dimension.kind === "time";
   return dimension.units && !isPlain ? `${dimension.label} (${dimension.units})` : dimension.label;
@@ -38,25 +55,28 @@ export class Plot {
     this.points = [];
     this.drag = null;
     this.cursor = null;
+    this.map = null; // a MapView, if the picture is under a map projection
+    this.isTurning = false;
   }
 
-  show(found, image, { lines, title }) {
-    Object.assign(this, { found, image, lines, title });
+  show(found, image, { lines, title, map }) {
+    Object.assign(this, { found, image, lines, title, map });
     this.draw();
   }
 
   // The room for the picture: left, top, width and height.
   place(width, tallest) {
     const narrow = width < 560;
-    const left = narrow ? 44 : 64;
+    const left = this.map ? 12 : narrow ? 44 : 64;
     const right = narrow ? 58 : 92;
-    const [top, bottom] = [30, 46];
+    const [top, bottom] = [30, this.map ? 14 : 46];
+    const { aspect } = this.map ?? this.found;
     let across = width - left - right;
-    let down = across * this.found.aspect;
+    let down = across * aspect;
     const most = Math.max(tallest - top - bottom, 120);
     if (down > most) {
       down = most;
-      across = Math.min(across, down / this.found.aspect);
+      across = Math.min(across, down / aspect);
     }
     return { left, top, across: Math.round(across), down: Math.round(down), height: Math.round(down) + top + bottom, narrow };
   }
@@ -69,8 +89,10 @@ export class Plot {
     this.box = this.place(width, isFull ? innerHeight - 190 : Math.max(360, innerHeight * 0.74));
     const pen = fit(this.canvas, width, this.box.height);
     this.canvas.dataset.box = JSON.stringify(this.box);
-    this.drawPicture(pen);
-    this.drawAxes(pen);
+    this.map?.fit(this.box);
+    if (this.map) this.drawMap(pen);
+    else this.drawPicture(pen);
+    this.drawTitle(pen);
     this.drawBar(pen);
     this.drawMarks(pen);
   }
@@ -85,6 +107,34 @@ export class Plot {
     pen.strokeStyle = colour("soft");
     pen.lineWidth = 1;
     pen.strokeRect(left - 0.5, top - 0.5, across + 1, down + 1);
+    this.drawAxes(pen);
+  }
+
+  // Under a projection there are meridians and parallels in place of axes.
+  drawMap(pen) {
+    const { left, top, across, down } = this.box;
+    const outline = pathOf(this.map.outline());
+    pen.save();
+    pen.beginPath();
+    pen.rect(left - 1, top - 1, across + 2, down + 2);
+    pen.clip();
+    pen.fillStyle = colour("check");
+    pen.fill(outline);
+    pen.imageSmoothingEnabled = false;
+    pen.drawImage(this.map.raster(this.image, { isQuick: this.isTurning }), left, top, across, down);
+    pen.lineWidth = 0.5;
+    pen.strokeStyle = "rgb(128 128 128 / 60%)";
+    pen.stroke(pathOf(this.map.graticule()));
+    if (this.lines) strokeCoast(pen, pathOf(this.map.trace(this.lines)));
+    pen.lineWidth = 1.5;
+    pen.strokeStyle = colour("soft");
+    pen.stroke(outline);
+    pen.restore();
+    this.canvas.dataset.ticks = JSON.stringify({ rows: [], columns: [] });
+  }
+
+  drawTitle(pen) {
+    const { left, across } = this.box;
     pen.fillStyle = colour("ink");
     pen.textAlign = "left";
     pen.textBaseline = "middle";
@@ -102,21 +152,7 @@ export class Plot {
     pen.beginPath();
     pen.rect(left, top, across, down);
     pen.clip();
-    pen.beginPath();
-    for (const line of lines) {
-      line.forEach(([x, y], at) => {
-        const place = isMap ? [left + x * across, top + y * down] : [left + y * across, top + x * down];
-        if (at) pen.lineTo(...place);
-        else pen.moveTo(...place);
-      });
-    }
-    pen.lineJoin = "round";
-    pen.strokeStyle = "rgb(255 255 255 / 55%)"; // seen on dark and on light colours
-    pen.lineWidth = 2.2;
-    pen.stroke();
-    pen.strokeStyle = "rgb(15 15 20 / 85%)";
-    pen.lineWidth = 0.9;
-    pen.stroke();
+    strokeCoast(pen, pathOf(lines.map((line) => line.map(([x, y]) => (isMap ? [left + x * across, top + y * down] : [left + y * across, top + x * down])))));
     pen.restore();
   }
 
@@ -196,11 +232,11 @@ export class Plot {
   }
 
   drawMarks(pen) {
-    const { left, top, across, down } = this.box;
     this.points.forEach((point, at) => {
       const cell = this.cellOf(point);
-      if (!cell) return;
-      const [x, y] = [left + ((cell[1] + 0.5) / this.found.width) * across, top + ((cell[0] + 0.5) / this.found.height) * down];
+      const place = cell && this.canvasAt(cell);
+      if (!place) return;
+      const [x, y] = place;
       for (const [width, ink] of [[4, "#fff"], [1.8, at ? "#c2255c" : "#1864ab"]]) {
         pen.beginPath();
         pen.arc(x, y, 5, 0, 7);
@@ -220,9 +256,8 @@ export class Plot {
     });
     pen.lineWidth = 1.5;
     if (this.cursor) {
-      const [row, column] = this.cursor;
       pen.strokeStyle = colour("ink");
-      pen.strokeRect(left + (column / this.found.width) * across - 1, top + (row / this.found.height) * down - 1, across / this.found.width + 2, down / this.found.height + 2);
+      this.strokeCell(pen, this.cursor);
     }
     if (this.drag) {
       const [x0, y0, x1, y1] = this.drag;
@@ -233,8 +268,32 @@ export class Plot {
     }
   }
 
+  strokeCell(pen, cell) {
+    if (this.map) {
+      pen.stroke(pathOf(this.map.cellOutline(cell)));
+      return;
+    }
+    const { left, top, across, down } = this.box;
+    const [row, column] = cell;
+    pen.strokeRect(left + (column / this.found.width) * across - 1, top + (row / this.found.height) * down - 1, across / this.found.width + 2, down / this.found.height + 2);
+  }
+
+  // The middle of a cell on the canvas; null if it is on the far side of a globe.
+  canvasAt(cell) {
+    if (this.map) return this.map.canvasAt(cell);
+    const { left, top, across, down } = this.box;
+    return [left + ((cell[1] + 0.5) / this.found.width) * across, top + ((cell[0] + 0.5) / this.found.height) * down];
+  }
+
+  // The cell where the keyboard begins.
+  middle() {
+    const { left, top, across, down } = this.box;
+    return this.cellAt(left + across / 2, top + down / 2) ?? [this.found.height >> 1, this.found.width >> 1];
+  }
+
   // The cell under a point of the canvas; null outside of the picture.
   cellAt(x, y, { clamp = false } = {}) {
+    if (this.map) return this.map.cellAt(x, y);
     const { left, top, across, down } = this.box;
     let row = Math.floor(((y - top) / down) * this.found.height);
     let column = Math.floor(((x - left) / across) * this.found.width);

@@ -33,7 +33,7 @@ export function degrees(value, kind) {
   return `${size}°${side}`;
 }
 
-function isMonotonic(numbers) {
+export function isMonotonic(numbers) {
   if (numbers.length < 2 || numbers.some((each) => each === null)) return false;
   const sign = Math.sign(numbers[1] - numbers[0]);
   return sign !== 0 && numbers.every((each, at) => at === 0 || Math.sign(each - numbers[at - 1]) === sign);
@@ -57,6 +57,13 @@ export function placeOf(numbers, value) {
   }
   const share = (value - numbers[low]) / (numbers[high] - numbers[low]);
   return (low + share * (high - low) + 0.5) / numbers.length;
+}
+
+// The coordinate at a place from 0 to 1, the reverse of placeOf.
+export function coordinateAt(numbers, place) {
+  const at = place * numbers.length - 0.5;
+  const low = Math.max(0, Math.min(Math.floor(at), numbers.length - 2));
+  return numbers[low] + (at - low) * (numbers[low + 1] - numbers[low]);
 }
 
 function shortTimes(texts) {
