@@ -54,7 +54,7 @@ from frazil.objectstore.protocol import ABSENT
 _PATIENCE = 4.0  # rounds, if the first in line does not carry
 _PATIENCE_BY_RANK = 1.0  # and so many for each ticket in front: one loses patience at a time
 _GUESSED_S, _GUESSED_TICKET_S = 0.3, 0.02  # a round, and for each ticket, of one that met no other
-_FIRST_LOOK, _NEXT_LOOKS = 0.6, 0.25  # after so many rounds
+_FIRST_LOOK, _NEXT_LOOKS = 0.9, 0.25  # after so many rounds
 _RANKED_EVERY = 2.0  # rounds
 _MOST_CARRIED = 250
 _SWAPS = 4  # tries with the same files
