@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from itertools import batched
 
-from frazil.objectstore.keys import decode_name, is_temporary
+from frazil.objectstore.keys import decode_name, is_plain_key, is_temporary
 from frazil.objectstore.protocol import ObjectInfo
 
 _WORKERS = 8  # fsyncs in flight: filesystems commit their journal once for several
@@ -329,8 +329,11 @@ def _scan(directory: str, stem: str) -> tuple[list[str], dict[str, str]]:
     Read as a whole, so that deleting what has been listed cannot disturb the listing.
     """
     found, names = list[str](), dict[str, str]()
+    plain = stem if is_plain_key(stem) else ""  # is in file names as it is
     with suppress(FileNotFoundError, NotADirectoryError), os.scandir(directory) as entries:
         for entry in entries:
+            if not entry.name.startswith(plain):  # most of millions, if tasks list by first letters
+                continue
             segment = decode_name(entry.name)
             if segment is None or not segment.startswith(stem):
                 continue
