@@ -12,8 +12,8 @@ import pytest
 import frazil
 from frazil.engine.files.object_keys import RECEIPT, STAGED
 from frazil.engine.group import group_commit
-from frazil.engine.group.group_commit import StagedCommit
-from frazil.engine.group.staging import LATE_US
+from frazil.engine.group.group_commit import StagedCommit, _Group
+from frazil.engine.group.staging import LATE_US, Receipt, StagedTicket
 from frazil.engine.merge.rebase import Rebasing
 from frazil.engine.merge.solver import Policy, VersionSelection
 from frazil.engine.refs.repo_settings import GROUP_COMMIT
@@ -194,6 +194,45 @@ def test_a_writer_that_loses_a_race_is_grouped_and_is_at_its_own_snapshot(
     assert record.metadata["k"] == 2
     assert listed(store) == []
     assert_sound(store)
+
+
+def test_who_is_announced_to_be_next_looks_more_often(store: MemoryStore) -> None:
+    first, second = Writer(store).stage(1), Writer(store).stage(2)
+    put(first)
+    put(second)
+    group = _Group([StagedTicket(first.key, first.number, 0, is_skipped=False)], {})
+    pauses: list[float] = []
+
+    def sleep(pause_s: float) -> None:
+        pauses.append(pause_s)
+        if len(pauses) == 1:
+            first._announce(group)
+        if len(pauses) == 3:
+            first._answer(group, 0.2, is_own_made=True)
+
+    second._sleep = sleep
+    assert second._wait() is None  # it carries
+    assert group.announced == second.key
+    assert len(pauses) == 3
+    assert pauses[0] > 2 * max(pauses[1:])
+    assert answer_of(second) is not None
+    assert_sound(store)
+
+
+def test_receipts_say_how_long_a_round_takes(store: MemoryStore) -> None:
+    older, first, second = (Writer(store).stage(chunk) for chunk in range(3))
+    put(first)
+    put(second)
+    assert answer_of(first) is not None
+    put(older)  # so that the second has to wait
+    receipt = Receipt.parse(second._area.answer(second.key), second.number)
+    assert receipt is not None
+    assert 0 <= receipt.round_s < 60
+    assert answer_of(second) == receipt.snapshot
+    assert second._pace.round_s == pytest.approx(max(receipt.round_s, 0.01))
+    for broken in (b"", b"carry", b"\xff", b"x 1", receipt.encode() + b" 1", b"9" * 20 + b" -1"):
+        assert Receipt.parse(broken, second.number) is None
+    assert Receipt.parse(receipt.encode(), first.number) is None
 
 
 def test_a_commit_that_was_made_and_cannot_be_read_says_so_and_is_not_made_again(

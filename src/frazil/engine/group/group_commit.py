@@ -14,6 +14,7 @@ import os
 import random
 import time
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import field
 from enum import Enum, auto
@@ -26,7 +27,14 @@ from frazil.engine.files.caches import StoredRepoInfo
 from frazil.engine.files.files import Files, GroupPace, Outgoing
 from frazil.engine.files.object_keys import RECEIPT, TICKET_BYTES, ticket_key
 from frazil.engine.group.chain import Chain, LoggedTickets, Logs
-from frazil.engine.group.staging import CARRY, SKIPPED, Receipt, StagedTicket, StagingArea
+from frazil.engine.group.staging import (
+    CARRY,
+    NEXT,
+    SKIPPED,
+    Receipt,
+    StagedTicket,
+    StagingArea,
+)
 from frazil.engine.group.ticket import (
     MAX_BYTES,
     Ticket,
@@ -49,14 +57,17 @@ from frazil.format.generation import Generation
 from frazil.format.repo_info import RepoInfo
 from frazil.format.update_log import MetadataChanged, UpdateLog
 from frazil.ids import SnapshotId
-from frazil.objectstore.protocol import ABSENT
+from frazil.objectstore.protocol import ABSENT, ALWAYS
 
 _PATIENCE = 4.0  # rounds, if the first in line does not carry
 _PATIENCE_BY_RANK = 1.0  # and so many for each ticket in front: one loses patience at a time
 _GUESSED_S, _GUESSED_TICKET_S = 0.3, 0.02  # a round, and for each ticket, of one that met no other
 _FIRST_LOOK, _NEXT_LOOKS = 0.9, 0.25  # after so many rounds
-_RANKED_EVERY = 2.0  # rounds
+_LOOK_S = 0.006  # of all who wait together no more often: looking must not slow down who carries
+_NEXT_LOOK_S = 0.05  # of the one who is to carry next
+_RANKED_EVERY = 4.0  # rounds
 _MOST_CARRIED = 250
+_MANY = 8  # tickets: a round is worth an announcement
 _SWAPS = 4  # tries with the same files
 # Of others: written by a client that means harm, or by one of another version with a bug.
 _BAD_TICKET = (FormatError, InternalError, LookupError, ValueError, ArithmeticError)
@@ -76,7 +87,7 @@ class _NameTakenError(Exception):
     """Another try of a ticket has drawn the same name for its snapshot."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class _Group:
     """Tickets that one carrier has read, and what became of them."""
 
@@ -85,6 +96,7 @@ class _Group:
     carried: dict[str, tuple[bytes, Ticket]] = field(default_factory=dict)
     made: dict[str, SnapshotId] = field(default_factory=dict)  # true once the chain is swapped
     skipped: list[str] = field(default_factory=list)  # do not fit
+    announced: str | None = None  # who was told to be the next to carry
 
 
 def is_possible(files: Files) -> bool:
@@ -199,7 +211,8 @@ class StagedCommit:
 
     def _wait(self) -> SnapshotId | None:
         """None if it is this writer's turn to carry."""
-        rank = self._area.list().before(self.key)
+        staged = self._area.list()
+        rank = staged.before(self.key)
         if not rank:
             return None
         meet_others(self._pace)
@@ -207,7 +220,8 @@ class StagedCommit:
         if round_s is None:
             round_s = _GUESSED_S + _GUESSED_TICKET_S * rank
         end = ranked + round_s * (_PATIENCE + _PATIENCE_BY_RANK * rank)
-        pause_s = _FIRST_LOOK * round_s
+        least_s = _LOOK_S * len(staged.tickets)
+        pause_s = max(_FIRST_LOOK * round_s, least_s)
         while self._now() < end:
             self._sleep(pause_s * self._uniform(0.7, 1.3))
             answer = self._area.answer(self.key)
@@ -215,9 +229,9 @@ class StagedCommit:
                 self._pace.follow(receipt.round_s)
                 self._forget([self.key + RECEIPT])
                 return receipt.snapshot
-            if answer is not None:
+            if answer is not None and answer != NEXT:
                 return None
-            pause_s = _NEXT_LOOKS * round_s
+            pause_s = max(_NEXT_LOOKS * round_s, least_s) if answer is None else _NEXT_LOOK_S
             if self._now() - ranked > _RANKED_EVERY * round_s:
                 before, rank, ranked = rank, self._area.list().before(self.key), self._now()
                 if not rank:
@@ -263,6 +277,8 @@ class StagedCommit:
                 self._build(chain, group, outgoing)
                 if not chain.carried:
                     return _Turn.REFUSED
+                if len(chain.carried) >= _MANY:
+                    self._files.caches.background.submit(lambda: self._announce(group))
                 is_done = self._swap(old, chain, group, outgoing)
         except (_NameTakenError, PreconditionFailedError):
             is_done = False
@@ -354,14 +370,27 @@ class StagedCommit:
         made, skipped = group.made, group.skipped
         answers = {key: Receipt(each, round_s).encode() for key, each in made.items()}
         with suppress(IcechunkError):
-            self._area.put_answers(answers)
+            self._area.put_answers(answers | dict.fromkeys(skipped, SKIPPED))
             own = [self.key, self.key + RECEIPT] if is_own_made else []
-            self._area.remove([*answers, *own])
-            self._area.put_answers(dict.fromkeys(skipped, SKIPPED))
-            answered = {*answers, *skipped, self.key}
-            waiting = (each for each in self._area.list().tickets if each.key not in answered)
-            if first := next((each for each in waiting if not each.is_skipped), None):
-                self._area.put_answers({first.key: CARRY}, when=ABSENT)
+            first = self._files.pool.beside(
+                lambda: self._area.remove([*answers, *own]),
+                lambda: self._first_waiting({*answers, *skipped, self.key}),
+            )
+            if first is not None:
+                when = ALWAYS if first == group.announced else ABSENT
+                self._area.put_answers({first: CARRY}, when=when)
+
+    def _announce(self, group: "_Group") -> None:
+        """Lets the next to carry look more often: it comes too late for this group."""
+        with suppress(IcechunkError):
+            if first := self._first_waiting({each.key for each in group.chosen}):
+                group.announced = first
+                self._area.put_answers({first: NEXT}, when=ABSENT)
+
+    def _first_waiting(self, answered: AbstractSet[str]) -> str | None:
+        """The key of the oldest ticket that is not one of these."""
+        waiting = (each for each in self._area.list().tickets if each.key not in answered)
+        return next((each.key for each in waiting if not each.is_skipped), None)
 
     # Giving up
 

@@ -3,7 +3,8 @@
 <time>.<ticket>         a ticket, created if absent; or a tombstone, of no bytes
 <time>.<ticket>.done    a receipt, if the commit was made: the id of the snapshot, and how many
                         milliseconds its carrier took. Or a hint for its author, which may be late,
-                        lost or repeated: `carry`, its turn has come; `skipped`, it does not fit
+                        lost or repeated: `next`, its turn will come soon; `carry`, it has come;
+                        `skipped`, it does not fit
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +24,7 @@ from frazil.objectstore.protocol import ABSENT, ALWAYS, Blob, ObjectInfo, Precon
 
 LATE_US = 600_000_000
 """Ten minutes: how late the commit of a writer that died can appear."""
-CARRY, SKIPPED = b"carry", b"skipped"
+NEXT, CARRY, SKIPPED = b"next", b"carry", b"skipped"
 
 
 @dataclass(frozen=True, slots=True)
