@@ -3,9 +3,8 @@
 `dataclasses.dataclass` compiles up to six functions for each class: two thirds of the time that
 importing the engine took, and a process uses few of the classes that it imports. The `dataclass`
 of this module makes the same class with the same slots. `__init__` is compiled when it is first
-called, the fields are described when they are first asked for, and everything else is compiled by
-the standard library, when any of it is first used. Type checkers see the standard library's
-`dataclass`.
+called, and everything else by the standard library, when any of it is first used. Type checkers see
+the standard library's `dataclass`.
 """
 
 import dataclasses
@@ -65,9 +64,6 @@ class _Deferred:
             names = tuple(name for name, field in fields if field.init and not field.kw_only)
             setattr(self.cls, name, names)
             return
-        if name == "__dataclass_fields__":
-            setattr(self.cls, name, self._describe_fields())
-            return
         compiled = dataclasses.dataclass(_class_like(self.cls, self.namespace), **self.options)
         for each in (*PLACEHOLDERS, "__doc__", "__replace__"):
             if self.namespace.get(each) is None and each in vars(compiled):
@@ -94,26 +90,6 @@ class _Deferred:
             )
             if found[name].kw_only is dataclasses.MISSING:
                 found[name].kw_only = self.options.get("kw_only", False)
-        return found
-
-    def _describe_fields(self) -> dict[str, "dataclasses.Field[Any]"]:
-        """Returns the standard library's `__dataclass_fields__`.
-
-        It describes the fields of a class that has nothing else, so that it compiles nothing.
-        """
-        found: dict[str, dataclasses.Field[Any]] = {}
-        for base in self.cls.__mro__[-1:0:-1]:
-            if "__dataclass_fields__" in vars(base):
-                described: Any = base
-                found |= described.__dataclass_fields__
-        wanted = {"__module__", "__annotations__", *self.own}
-        body = {name: value for name, value in self.namespace.items() if name in wanted}
-        bare: Any = type(self.cls.__name__, (), {"__doc__": "Fields.", **body})
-        kw_only = self.options.get("kw_only", False)
-        dataclasses.dataclass(
-            bare, init=False, repr=False, eq=False, match_args=False, kw_only=kw_only
-        )
-        found |= bare.__dataclass_fields__
         return found
 
     def _compile_init(self) -> Any:
