@@ -358,7 +358,10 @@ def test_the_keyboard_moves_over_a_globe(seen: Window) -> None:
     assert seen.parameters()["points"] == "12,31"
 
 
-@pytest.mark.parametrize(("name", "centre"), VIEWS)
+@pytest.mark.parametrize(
+    ("name", "centre"),
+    [VIEWS[0], *(pytest.param(*view, marks=pytest.mark.long) for view in VIEWS[1:])],
+)
 def test_coastlines_follow_the_projection(
     seen: Window, name: str, centre: tuple[float, float]
 ) -> None:

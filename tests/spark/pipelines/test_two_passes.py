@@ -118,6 +118,7 @@ SERIES = {"time": -1, "lat": 1, "lon": 2}
 @pytest.mark.spark
 @pytest.mark.spark_matrix
 @pytest.mark.usefixtures("small_tasks")
+@pytest.mark.long
 def test_virtual_and_packed_maps_become_series_in_two_passes(
     spark: SparkSession, tmp_path: Path
 ) -> None:
