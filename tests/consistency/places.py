@@ -17,7 +17,15 @@ from frazil.ranges import ByteRange
 WINDOW_S = 0.02  # that a planted bug leaves open for others
 
 
-class AlwaysSwapping(LocalStore):
+class CrowdedStore(LocalStore):
+    """Clients do not go in turns, as in a local directory: that would hide what is planted."""
+
+    @property
+    def directory(self) -> Any:
+        return None
+
+
+class AlwaysSwapping(CrowdedStore):
     """A planted bug: a compare-and-swap that always succeeds."""
 
     def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
@@ -28,7 +36,7 @@ class AlwaysSwapping(LocalStore):
         return self.get(key).version
 
 
-class WithoutLock(LocalStore):
+class WithoutLock(CrowdedStore):
     """A planted bug: compares and swaps, but lets everybody do it at the same time."""
 
     def _locked(self) -> AbstractContextManager[None]:
@@ -39,7 +47,7 @@ class WithoutLock(LocalStore):
         time.sleep(WINDOW_S)
 
 
-class RememberingReads(LocalStore):
+class RememberingReads(CrowdedStore):
     """A planted bug: the entry point is sometimes that of the last look, not of now."""
 
     def get(self, key: str, byte_range: ByteRange | None = None) -> Blob:
