@@ -99,7 +99,7 @@ def _set_refs(engine: Any, session: Any, first: int, rows: int) -> None:
 def measure_history(engine: Any, root: Path, commits: int) -> Point:
     """A repository of so many made-up commits: the same bytes for both engines."""
     build_history(root, commits, chunks=100)
-    watch, tip = Stopwatch(), ""
+    watch = Stopwatch()
     engine.Repository.open(storage(engine, root)).readonly_session("main")
     with watch("open"):
         repo = engine.Repository.open(storage(engine, root))

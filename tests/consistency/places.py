@@ -18,7 +18,7 @@ WINDOW_S = 0.02  # that a planted bug leaves open for others
 
 
 class CrowdedStore(LocalStore):
-    """Clients do not go in turns, as in a local directory: that would hide what is planted."""
+    """Clients do not go in turns, unlike in other directories: that would hide what is planted."""
 
     @property
     def directory(self) -> Any:
