@@ -3,15 +3,19 @@
 import atexit
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 import warnings
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from py4j.protocol import Py4JError  # type: ignore[import-untyped]  # py4j has no annotations
+from py4j.protocol import (  # type: ignore[import-untyped]  # py4j has no annotations
+    Py4JError,
+    Py4JJavaError,
+)
 from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
@@ -61,6 +65,7 @@ _JAVA_OPTIONS = (
     "-Djava.net.preferIPv4Stack=true",  # 127.0.0.1 means that on every machine
 )
 _SHORT_LIVED = "-XX:TieredStopAtLevel=1"  # no C2: starts with 8 instead of 13 CPU seconds
+_ENDS_WITHIN_S = 10.0  # of a Java process whose connections are closed
 
 _LOGGING = """\
 # Made by frazil for an embedded Spark session.
@@ -123,10 +128,16 @@ def is_running() -> bool:
     return SparkSession._instantiatedSession is not None  # noqa: SLF001 -- the others ask a thread
 
 
-def has_ended(spark: SparkSession) -> bool:
-    """True if the Java process of a session that was started here is gone."""
+def has_ended(spark: SparkSession, error: Exception) -> bool:
+    """True if `error` came because the Java process, started here, is gone."""
     process = getattr(spark.sparkContext._gateway, "proc", None)  # noqa: SLF001 -- its only owner
-    return process is not None and process.poll() is not None
+    if process is None:
+        return False
+    if isinstance(error, OSError | EOFError | Py4JError) and not isinstance(error, Py4JJavaError):
+        # a process that is killed closes its connections a moment before it has ended
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_ENDS_WITHIN_S)
+    return process.poll() is not None
 
 
 def _configuration(folder: Path, *, short_lived: bool, config: Mapping[str, str]) -> dict[str, str]:

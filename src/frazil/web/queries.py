@@ -242,7 +242,7 @@ def _told(error: Exception, query: Query, spark: Any) -> IcechunkError:
         return SessionStateError("the query was cancelled", kind="cancelled")
     if isinstance(error, IcechunkError):
         return error
-    if spark is not None and spark_session.has_ended(spark):
+    if spark is not None and spark_session.has_ended(spark, error):
         return SessionStateError("Spark has ended: start `frazil serve` again", kind="no-spark")
     text = _PLAN.sub(r"\1", str(error)).partition("\n\tat ")[0].strip()
     if "OutOfMemoryError" in text:
