@@ -79,6 +79,21 @@ def test_a_command_loads_what_it_uses(example: Example, line: str, *, on_a_termi
     assert len(own) <= most, "more modules of frazil than before: a new import of something large?"
 
 
+def test_a_command_starts_no_threads_that_it_does_not_use(example: Example) -> None:
+    """Those of numpy wait busily, which takes a third of the processor time of `frazil log`."""
+    count = "    print('threads', len(os.listdir('/proc/self/task')), 'numpy' in sys.modules)\n"
+    program = f"import os\n{RUN.partition('finally:')[0]}finally:\n{count}"
+    environment = {key: value for key, value in os.environ.items() if "NUM_THREADS" not in key}
+    done = subprocess.run(
+        [sys.executable, "-c", program, "log", example.path],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=environment,
+    )
+    assert done.stdout.splitlines()[-1] == "threads 1 True"
+
+
 def test_ingest_shows_something_before_it_loads_anything(tmp_path: Path) -> None:
     """Python itself lists on the same terminal what it has loaded; the line is gone at the end."""
     repo = tmp_path / "repo"

@@ -68,6 +68,27 @@ def test_values_in_one_piece_are_cut_so_that_all_chunks_are_full() -> None:
     assert fine.chunks == (2, 50_000)
 
 
+def test_a_source_without_a_fill_value_is_appended_whatever_the_array_has() -> None:
+    """As at the start, when the array got one that the source did not ask for."""
+    there = source(0, 8, replace(CHUNKED, fill='"NaN"'), 50_000).variables["v"]
+
+    def appended(fill: str | None) -> StoredAs | None:
+        wanted = Wanted(
+            variable=replace(there, chunks=CHUNKED.chunks),
+            shape=(16, 50_000),
+            starts=np.array([8, 16]),
+            axis=0,
+            chunks={},
+            exists=True,
+        )
+        return choose_storage(wanted, [source(1, 8, replace(CHUNKED, fill=fill), 50_000)])
+
+    assert appended('"NaN"') is not None
+    assert appended(None) is not None
+    with pytest.raises(InvalidInputError, match="fill are"):
+        appended("1.0")
+
+
 @pytest.mark.parametrize(
     ("other", "lengths", "reason"),
     [

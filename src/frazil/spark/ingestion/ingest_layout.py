@@ -162,7 +162,7 @@ def _require_as_there(
         return
     if not isinstance(there, StoredAs):
         raise _not_virtual(sources[0], variable, f"the array has {there or 'no description'}")
-    fills = {stored.fill, there.fill} if "_FillValue" not in variable.attrs else set()
+    fills = {stored.fill, there.fill} - {None} if "_FillValue" not in variable.attrs else set()
     if not there.decodes(stored) or there.data_type != stored.data_type or len(fills) > 1:
         raise _not_virtual(
             sources[0], variable, f"its {_difference(there, replace(stored, chunks=there.chunks))}"
