@@ -1,9 +1,10 @@
 """A bucket that takes its time: S3 as far as both engines use it, in a process of its own.
 
-    python -m benchmarks.slow_bucket SECONDS       prints its port, serves until its input ends
+    python -m benchmarks.slow_bucket SECONDS [FOLDER]
 
-Every answer waits for so long; any number of requests may wait at once. So what counts is how many
-requests an engine makes one after another.
+Prints its port, and serves until its input ends. Objects are in memory, and what is below FOLDER
+can be read, too. Every answer waits for so long; any number of requests may wait at once. So what
+counts is how many requests an engine makes one after another.
 """
 
 import asyncio
@@ -45,6 +46,7 @@ class Bucket:
     """Says of every object that it was written just now: commits compare the clocks."""
 
     latency_s: float
+    folder: Path | None = None
     objects: dict[str, Stored] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)  # of the objects, sorted: a listing is cheap
     puts: int = 0
@@ -88,7 +90,7 @@ class Bucket:
                 return HTTPStatus.NOT_IMPLEMENTED, {}, b""
 
     def _get(self, key: str, headers: Headers) -> Answer:
-        stored = self.objects.get(key)
+        stored = self.objects.get(key) or self._file(key)
         if stored is None:
             return HTTPStatus.NOT_FOUND, {}, b"<Error><Code>NoSuchKey</Code></Error>"
         found = stored.data
@@ -103,6 +105,10 @@ class Bucket:
         about["content-range"] = f"bytes {start}-{stop - 1}/{len(found)}"
         about["content-length"] = str(stop - start)
         return HTTPStatus.PARTIAL_CONTENT, about, found[start:stop]
+
+    def _file(self, key: str) -> Stored | None:
+        path = None if self.folder is None else self.folder / key
+        return Stored(path.read_bytes(), '"0"') if path is not None and path.is_file() else None
 
     def _put(self, key: str, headers: Headers, body: bytes) -> Answer:
         there = self.objects.get(key)
@@ -169,17 +175,18 @@ def _write(
     writer.write("\r\n".join([*lines, "", ""]).encode() + content)
 
 
-async def serve(latency_s: float) -> None:
-    server = await asyncio.start_server(Bucket(latency_s).serve, HOST, 0, limit=1 << 20)
+async def serve(latency_s: float, folder: Path | None) -> None:
+    server = await asyncio.start_server(Bucket(latency_s, folder).serve, HOST, 0, limit=1 << 20)
     print(server.sockets[0].getsockname()[1], flush=True)
     await asyncio.to_thread(sys.stdin.read)
     os._exit(0)  # does not wait for open connections
 
 
 @contextmanager
-def slow_bucket(latency_s: float = LATENCY_S) -> Iterator[int]:
+def slow_bucket(latency_s: float = LATENCY_S, folder: Path | None = None) -> Iterator[int]:
     """The port of one."""
     command = [sys.executable, "-m", "benchmarks.slow_bucket", str(latency_s)]
+    command += [] if folder is None else [str(folder)]
     root = Path(__file__).parents[1]
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=root
@@ -206,4 +213,4 @@ def bucket_storage(engine: ModuleType, port: int, prefix: str = "repo") -> Any:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(float(sys.argv[1])))
+    asyncio.run(serve(float(sys.argv[1]), Path(sys.argv[2]) if len(sys.argv) > 2 else None))

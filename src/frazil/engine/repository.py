@@ -1,6 +1,6 @@
 """A repository: an object store with an entry point, and what can be asked of it."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
@@ -373,7 +373,7 @@ class Repository:
         """The same, as the tables that the files hold."""
         return ops_log.pages(self.info_of_version_2(), self._files.fetch_log_page)
 
-    def manifest_files(self, snapshot: SnapshotId) -> tuple[ManifestFile, ...]:
+    def manifest_files(self, snapshot: SnapshotId) -> Sequence[ManifestFile]:
         history.require_row(self._entry.fetch(), snapshot)
         return self._files.fetch_snapshot(snapshot).manifest_files
 

@@ -9,7 +9,7 @@ import json
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from functools import lru_cache
-from typing import cast
+from typing import cast, overload, override
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,7 @@ from frazil.flatbuf.columns import (
     VectorColumn,
 )
 from frazil.flatbuf.decode import SortedTables, decode
-from frazil.flatbuf.ragged import splits_of
+from frazil.flatbuf.ragged import even_length, splits_of
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
 from frazil.format.schemas import (
@@ -41,7 +41,7 @@ from frazil.format.schemas import (
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.paths import ROOT, NodePath
 
-_FEW = 16  # nodes up to which a list is faster than columns
+_FEW = 16  # nodes or manifests up to which a list is faster than columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,12 +52,70 @@ class ManifestRef:
     extents: tuple[tuple[int, int], ...]
 
 
+class ManifestRefs(Sequence[ManifestRef]):
+    """Many manifests of an array, as columns: each becomes a record when it is asked for.
+
+    Equal to any sequence of the same. Not to be changed.
+    """
+
+    __slots__ = ("bounds", "ids")
+
+    def __init__(self, ids: npt.NDArray[np.uint8], bounds: npt.NDArray[np.uint32]) -> None:
+        self.ids = ids  # (n, 12)
+        self.bounds = bounds  # (n, ndim, 2): from, to
+
+    @override
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    @overload
+    def __getitem__(self, at: int) -> ManifestRef: ...
+    @overload
+    def __getitem__(self, at: slice) -> "ManifestRefs": ...
+    @override
+    def __getitem__(self, at: int | slice) -> "ManifestRef | ManifestRefs":
+        if isinstance(at, slice):
+            return ManifestRefs(self.ids[at], self.bounds[at])
+        extents = tuple((start, stop) for start, stop in self.bounds[at].tolist())
+        return ManifestRef(ManifestId(self.ids[at].tobytes()), extents)
+
+    @override
+    def __iter__(self) -> Iterator[ManifestRef]:
+        for raw, bounds in zip(raw_ids(self.ids), self.bounds.tolist(), strict=True):
+            yield ManifestRef(ManifestId(raw), tuple([(start, stop) for start, stop in bounds]))
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ManifestRefs):
+            return np.array_equal(self.ids, other.ids) and np.array_equal(self.bounds, other.bounds)
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
+def raw_manifest_ids(refs: Sequence[ManifestRef]) -> list[bytes]:
+    return raw_ids(refs.ids) if isinstance(refs, ManifestRefs) else [ref.id.raw for ref in refs]
+
+
+def refs_around(
+    refs: Sequence[ManifestRef], index: npt.NDArray[np.uint32]
+) -> Sequence[ManifestRef]:
+    """Those that may hold one of the chunks, (n, ndim): their extents meet the box around these."""
+    if not isinstance(refs, ManifestRefs) or not len(index):
+        return refs
+    first, last = index.min(axis=0), index.max(axis=0)
+    meets = ((refs.bounds[:, :, 0] <= last) & (refs.bounds[:, :, 1] > first)).all(axis=1)
+    return [refs[row] for row in np.flatnonzero(meets).tolist()]
+
+
 @dataclass(frozen=True, slots=True)
 class ArrayData:
     shape: tuple[int, ...]
     num_chunks: tuple[int, ...]
     dimension_names: tuple[str | None, ...] | None = None
-    manifests: tuple[ManifestRef, ...] = ()
+    manifests: Sequence[ManifestRef] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,14 +280,15 @@ class Nodes:
         """Ids of the manifests of all arrays, (n, 12), repeated where shared."""
         if self._listed is not None:
             arrays = (node.array for node in self._listed if node.array is not None)
-            return id_column([ref.id.raw for a in arrays for ref in a.manifests], ManifestId.size)
+            listed = [raw for array in arrays for raw in raw_manifest_ids(array.manifests)]
+            return id_column(listed, ManifestId.size)
         stored = self.table.union("node_data").variants[NODE_ARRAY]
         return stored.tables("manifests").rows.struct("object_id").values
 
 
 def raw_ids(ids: npt.NDArray[np.uint8]) -> list[bytes]:
-    """Each row of (n, 8) node ids."""
-    listed: list[bytes] = np.ascontiguousarray(ids).view(f"V{NodeId.size}").ravel().tolist()
+    """Each row of ids, (n, size)."""
+    listed: list[bytes] = np.ascontiguousarray(ids).view(f"V{ids.shape[1]}").ravel().tolist()
     return listed
 
 
@@ -279,9 +338,15 @@ def _decode_array(arrays: Table, row: int) -> ArrayData:
     )
 
 
-def decode_manifest_refs(column: TableVectorColumn, row: int) -> tuple[ManifestRef, ...]:
-    listed = range(int(column.splits[row]), int(column.splits[row + 1]))
-    return tuple(_decode_manifest_ref(column.rows, at) for at in listed)
+def decode_manifest_refs(column: TableVectorColumn, row: int) -> Sequence[ManifestRef]:
+    start, stop = int(column.splits[row]), int(column.splits[row + 1])
+    if stop - start > _FEW:
+        extents, ids = column.rows.vector("extents"), column.rows.struct("object_id").values
+        splits = extents.splits[start : stop + 1]
+        if ndim := even_length(splits):  # None if they differ, 0 if they state no extents
+            pairs = np.ascontiguousarray(extents.values[splits[0] : splits[-1]]).view("<u4")
+            return ManifestRefs(ids[start:stop], pairs.reshape(stop - start, ndim, 2))
+    return tuple(_decode_manifest_ref(column.rows, at) for at in range(start, stop))
 
 
 def _decode_manifest_ref(refs: Table, row: int) -> ManifestRef:

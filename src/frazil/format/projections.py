@@ -16,7 +16,12 @@ from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.locations import EncodedLocations, decode_locations
 from frazil.format.manifest import Manifest
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, MANIFEST, SNAPSHOT
-from frazil.format.snapshot import MANIFEST_FILE_INFO, find_swapped_list
+from frazil.format.snapshot import (
+    ManifestFiles,
+    decode_manifest_files_v1,
+    find_swapped_list,
+    listed_manifests,
+)
 from frazil.ids import ChunkId, NodeId
 
 
@@ -40,25 +45,6 @@ _ARRAY = select_fields(ARRAY_MANIFEST, refs=TableVector(_REF))
 _MANIFEST = select_fields(MANIFEST, arrays=TableVector(_ARRAY))
 _SNAPSHOT = select_fields(SNAPSHOT, manifest_files=None, manifest_files_v2=None)
 _DECODED_TOGETHER = 1 << 22  # bytes of snapshots: larger ones gain nothing by company
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class ManifestFiles:
-    """The manifests of a snapshot: a row of each column is one of them."""
-
-    ids: npt.NDArray[np.uint8]  # (n, 12)
-    size_bytes: npt.NDArray[np.uint64]  # (n,) of the whole file, 0 if unknown
-    num_refs: npt.NDArray[np.uint32]  # (n,)
-
-    @classmethod
-    def none(cls) -> "ManifestFiles":
-        return cls(np.zeros((0, 12), np.uint8), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> "ManifestFiles":
-        return ManifestFiles(self.ids[rows], self.size_bytes[rows], self.num_refs[rows])
 
 
 def decode_manifest_files(
@@ -87,14 +73,7 @@ def _manifest_files(payloads: Sequence[bytes]) -> list[ManifestFiles]:
     else:
         root = decode_batch(payloads, _SNAPSHOT)
     newer, older = root.tables("manifest_files_v2"), root.vector("manifest_files")
-    rows = newer.rows
-    listed = ManifestFiles(
-        rows.struct("id").values,
-        rows.scalar("size_bytes").values,
-        rows.scalar("num_chunk_refs").values,
-    )
-    records = np.ascontiguousarray(older.values).view(MANIFEST_FILE_INFO).reshape(-1)
-    structs = ManifestFiles(older.values[:, :12], records["size_bytes"], records["num_chunk_refs"])
+    listed, structs = listed_manifests(newer.rows), decode_manifest_files_v1(root)
     found = [
         listed.take(slice(int(newer.splits[at]), int(newer.splits[at + 1])))
         if newer.present[at]
@@ -110,10 +89,7 @@ def _manifest_files(payloads: Sequence[bytes]) -> list[ManifestFiles]:
 def _read_swapped_list(payload: bytes) -> ManifestFiles:
     """The list that garbage collection must not overlook: see find_swapped_list."""
     rows = find_swapped_list(payload)
-    if rows is None:
-        return ManifestFiles.none()
-    sizes, counts = rows.scalar("size_bytes").values, rows.scalar("num_chunk_refs").values
-    return ManifestFiles(rows.struct("id").values, sizes, counts)
+    return ManifestFiles.none() if rows is None else listed_manifests(rows)
 
 
 def decode_chunk_ids(

@@ -4,9 +4,9 @@ Files of version 1 are read as if they were of version 2: their parent is kept, 
 takes the newer form, and the older one again when a file of version 1 is written.
 """
 
-from collections.abc import Buffer, Sequence
+from collections.abc import Buffer, Iterator, Sequence
 from struct import pack
-from typing import Any
+from typing import Any, overload, override
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ from frazil.format.nodes import (
     StoredNodes,
     decode_nodes,
     id_column,
+    raw_ids,
     with_shapes_v1,
 )
 from frazil.format.schemas import (
@@ -48,6 +49,7 @@ from frazil.ids import ManifestId, SnapshotId
 __all__ = [
     "ArrayData",
     "ManifestFile",
+    "ManifestFiles",
     "ManifestRef",
     "Node",
     "NodeNames",
@@ -62,6 +64,7 @@ __all__ = [
     "decode_snapshot_lazily",
     "encode_snapshot",
     "find_swapped_list",
+    "listed_manifests",
     "snapshot_of",
 ]
 
@@ -88,6 +91,60 @@ class ManifestFile:
     num_refs: int
 
 
+class ManifestFiles(Sequence[ManifestFile]):
+    """Manifests of a snapshot, as columns: each becomes a record when it is asked for.
+
+    Equal to any sequence of the same. Not to be changed.
+    """
+
+    __slots__ = ("ids", "num_refs", "size_bytes")
+
+    def __init__(
+        self,
+        ids: npt.NDArray[np.uint8],
+        size_bytes: npt.NDArray[np.uint64],
+        num_refs: npt.NDArray[np.uint32],
+    ) -> None:
+        self.ids = ids  # (n, 12)
+        self.size_bytes = size_bytes  # (n,) of the whole file, 0 if unknown
+        self.num_refs = num_refs  # (n,)
+
+    @classmethod
+    def none(cls) -> "ManifestFiles":
+        return cls(np.zeros((0, 12), np.uint8), np.zeros(0, np.uint64), np.zeros(0, np.uint32))
+
+    @override
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def take(self, rows: npt.NDArray[np.int64] | npt.NDArray[np.bool_] | slice) -> "ManifestFiles":
+        return ManifestFiles(self.ids[rows], self.size_bytes[rows], self.num_refs[rows])
+
+    @overload
+    def __getitem__(self, at: int) -> ManifestFile: ...
+    @overload
+    def __getitem__(self, at: slice) -> "ManifestFiles": ...
+    @override
+    def __getitem__(self, at: int | slice) -> "ManifestFile | ManifestFiles":
+        if isinstance(at, slice):
+            return self.take(at)
+        found = ManifestId(self.ids[at].tobytes())
+        return ManifestFile(found, int(self.size_bytes[at]), int(self.num_refs[at]))
+
+    @override
+    def __iter__(self) -> Iterator[ManifestFile]:
+        ids, sizes = map(ManifestId, raw_ids(self.ids)), self.size_bytes.tolist()
+        return map(ManifestFile, ids, sizes, self.num_refs.tolist())
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    @override
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Snapshot:
     id: SnapshotId
@@ -95,7 +152,7 @@ class Snapshot:
     flushed_at_us: int
     message: str
     metadata: dict[str, Json]
-    manifest_files: tuple[ManifestFile, ...]
+    manifest_files: Sequence[ManifestFile]
     nodes: Nodes
 
     @property
@@ -296,36 +353,28 @@ def find_swapped_list(payload: bytes) -> Table | None:
     return found.rows if found.present[0] else None
 
 
-def _decode_manifest_files(root: Table, payload: bytes) -> tuple[ManifestFile, ...]:
+def _decode_manifest_files(root: Table, payload: bytes) -> ManifestFiles:
     newer, rows = root.tables("manifest_files_v2"), None
     if newer.present[0]:
         rows = newer.rows
     elif not len(root.vector("manifest_files").values):
         rows = find_swapped_list(payload)
-    if rows is not None:
-        ids = [raw.tobytes() for raw in rows.struct("id").values]
-        sizes = rows.scalar("size_bytes").values.tolist()
-        counts = rows.scalar("num_chunk_refs").values.tolist()
-        return _manifest_file_records(ids, sizes, counts)
-    return decode_manifest_files_v1(root)
+    return decode_manifest_files_v1(root) if rows is None else listed_manifests(rows)
 
 
-def decode_manifest_files_v1(root: Table) -> tuple[ManifestFile, ...]:
-    older = root.vector("manifest_files").values
-    records = np.ascontiguousarray(older).view(MANIFEST_FILE_INFO).reshape(-1)
-    ids = [raw.tobytes() for raw in older[:, :12]]
-    return _manifest_file_records(
-        ids, records["size_bytes"].tolist(), records["num_chunk_refs"].tolist()
+def listed_manifests(rows: Table) -> ManifestFiles:
+    """Rows of MANIFEST_FILE_INFO_V2."""
+    return ManifestFiles(
+        rows.struct("id").values,
+        rows.scalar("size_bytes").values,
+        rows.scalar("num_chunk_refs").values,
     )
 
 
-def _manifest_file_records(
-    ids: list[bytes], sizes: list[int], counts: list[int]
-) -> tuple[ManifestFile, ...]:
-    return tuple(
-        ManifestFile(ManifestId(raw), size, count)
-        for raw, size, count in zip(ids, sizes, counts, strict=True)
-    )
+def decode_manifest_files_v1(root: Table) -> ManifestFiles:
+    structs = root.vector("manifest_files").values
+    records = np.ascontiguousarray(structs).view(MANIFEST_FILE_INFO).reshape(-1)
+    return ManifestFiles(structs[:, :12], records["size_bytes"], records["num_chunk_refs"])
 
 
 def _manifest_file_table(files: list[ManifestFile]) -> Table:

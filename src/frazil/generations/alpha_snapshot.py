@@ -188,7 +188,7 @@ def _with_files(snapshot: Snapshot) -> Snapshot:
         flushed_at_us=snapshot.flushed_at_us,
         message=snapshot.message,
         metadata=snapshot.metadata,
-        manifest_files=snapshot.manifest_files + more,
+        manifest_files=(*snapshot.manifest_files, *more),
         nodes=snapshot.nodes,
     )
 

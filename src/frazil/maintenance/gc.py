@@ -36,8 +36,8 @@ from frazil.errors import (
 )
 from frazil.format.generation import Generation
 from frazil.format.nodes import id_column
-from frazil.format.projections import ManifestFiles
 from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import ManifestFiles
 from frazil.format.update_log import (
     BranchCreated,
     BranchReset,

@@ -19,7 +19,7 @@ from frazil.engine.files.files import Files
 from frazil.engine.files.pool import Pool
 from frazil.format.chunk_refs import RefKind
 from frazil.format.manifest import Manifest, decode_manifest
-from frazil.format.projections import ManifestFiles
+from frazil.format.snapshot import ManifestFiles
 from frazil.ids import ALPHABET
 from frazil.maintenance.executor import (
     SHARES,

@@ -24,8 +24,9 @@ from frazil.engine.files.pool import Pool
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import Ints
 from frazil.format.chunk_refs import RefKind
-from frazil.format.projections import ManifestFiles, decode_chunk_ids, decode_manifest_files
+from frazil.format.projections import decode_chunk_ids, decode_manifest_files
 from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import ManifestFiles
 from frazil.ids import ManifestId, SnapshotId, format_ids
 from frazil.maintenance.executor import Progress, prefetch_results
 from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, id_halves, sort_order

@@ -22,8 +22,9 @@ from frazil.engine.repository import Repository
 from frazil.errors import ObjectNotFoundError
 from frazil.format.chunk_refs import RefKind
 from frazil.format.nodes import raw_ids
-from frazil.format.projections import ManifestFiles, StorageRefs, decode_storage_refs
+from frazil.format.projections import StorageRefs, decode_storage_refs
 from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import ManifestFiles
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.maintenance.executor import Executor, Progress, split_rows
 from frazil.maintenance.id_sets import DistinctSum, Ids, Keys, id_halves

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 import frazil
 from frazil import spark as fs
 from frazil.clock import to_datetime
-from frazil.format.projections import ManifestFiles
+from frazil.format.snapshot import ManifestFiles
 from frazil.maintenance.executor import ThreadExecutor
 from frazil.maintenance.gc import STAGING
 from frazil.maintenance.gc_tasks import GCWork

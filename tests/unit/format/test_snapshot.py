@@ -1,15 +1,26 @@
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from frazil.engine.changes.chunk_reads import covers
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.flexbuffers import Json
 from frazil.flatbuf.schema import TableSchema, TableVector, Union
 from frazil.flatbuf.table import Table, TableVectorColumn, UnionColumn
 from frazil.format.envelope import FileType, decode_header
-from frazil.format.nodes import ArrayData, Node, Nodes
+from frazil.format.nodes import (
+    ArrayData,
+    ManifestRef,
+    ManifestRefs,
+    Node,
+    Nodes,
+    decode_node,
+    node_table,
+    refs_around,
+)
 from frazil.format.schemas import NODE_SNAPSHOT, SNAPSHOT
 from frazil.format.snapshot import ManifestFile, Snapshot, decode_snapshot, encode_snapshot
 from frazil.ids import INITIAL_SNAPSHOT, ManifestId, NodeId
@@ -137,3 +148,59 @@ def test_a_node_that_is_neither_array_nor_group_is_refused() -> None:
     root = {**tables_of(encode_snapshot(sample_snapshot())).columns, "nodes": nodes}
     with pytest.raises(FormatError, match="neither an array nor a group"):
         decode_snapshot(file_of(Table.build(outer, 1, **root), FileType.SNAPSHOT))
+
+
+def random_manifests(seed: int, count: int, *, stated: bool = True) -> list[ManifestRef]:
+    """Of an array of two axes, some of them over one another."""
+    some = np.random.default_rng(seed)
+    start = some.integers(0, 2**31, (count, 2))
+    bounds = np.stack([start, start + some.integers(1, 2**31, (count, 2))], axis=2)
+    return [
+        ManifestRef(ManifestId(some.bytes(12)), tuple((a, b) for a, b in each) if stated else ())
+        for each in bounds.tolist()
+    ]
+
+
+@pytest.mark.parametrize("count", [1, 16, 17, 300])
+@pytest.mark.parametrize("stated", [True, False])
+def test_manifests_are_the_same_as_columns_and_as_records(count: int, *, stated: bool) -> None:
+    refs = random_manifests(count, count, stated=stated)
+    files = sorted((ManifestFile(ref.id, 7, 11) for ref in refs), key=lambda file: file.id)
+    array = Node(NodeId(b"array---"), NodePath("/a"), b"{}", ArrayData((9, 9), (9, 9), None, refs))
+    snapshot = replace(
+        sample_snapshot(), manifest_files=tuple(files), nodes=Nodes.from_nodes([array])
+    )
+    found = pickle.loads(pickle.dumps(decode_snapshot(encode_snapshot(snapshot))))
+    again = decode_snapshot(encode_snapshot(found))
+
+    assert again.manifest_files == found.manifest_files == tuple(files)
+    assert found.manifest_files[-1] == files[-1]
+    assert list(found.manifest_files[1:]) == files[1:]
+    assert set(found.manifest_files) == set(files)
+    (node,), (second,) = found.nodes, again.nodes
+    assert node.array is not None
+    assert second.array is not None
+    assert tuple(refs) == node.array.manifests == second.array.manifests
+    assert node == second
+    assert hash(node) == hash(second)
+    assert list(node.array.manifests[1:]) == refs[1:]
+    assert node.array.manifests[-1] == refs[-1]
+    assert node.array.manifests != tuple(refs[::-1]) or count == 1
+    assert found.nodes.manifest_ids().tobytes() == b"".join(ref.id.raw for ref in refs)
+
+
+def test_manifests_around_chunks_are_those_that_may_hold_one() -> None:
+    listed = random_manifests(0, 200)
+    array = Node(NodeId(b"array---"), NodePath("/a"), b"{}", ArrayData((9, 9), (9, 9), (), listed))
+    found = decode_node(node_table([array]), 0).array
+    assert found is not None
+    refs = found.manifests
+    assert isinstance(refs, ManifestRefs)
+    some = np.random.default_rng(1)
+    for count in [1] * 200 + [3] * 20:
+        index = some.integers(0, 2**32, (count, 2), dtype=np.uint32)
+        chunks = [tuple(each) for each in index.tolist()]
+        around = list(refs_around(refs, index))
+        holding = [ref for ref in listed if any(covers(ref, chunk) for chunk in chunks)]
+        assert around == holding if count == 1 else set(holding) <= set(around)
+    assert refs_around(refs, np.zeros((0, 2), np.uint32)) is refs

@@ -7,7 +7,7 @@ import frazil
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.format.chunk_refs import RefKind
-from frazil.format.projections import ManifestFiles
+from frazil.format.snapshot import ManifestFiles
 from frazil.ids import format_ids
 from frazil.maintenance.id_sets import IdSet
 from frazil.maintenance.inventory import FileKind, Listing, StoredInventory, kind_of, list_files

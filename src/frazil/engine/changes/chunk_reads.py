@@ -19,7 +19,7 @@ from frazil.engine.files.chunk_objects import require_readable_range
 from frazil.engine.files.files import Files
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind, Virtual
-from frazil.format.nodes import ManifestRef, Node
+from frazil.format.nodes import ManifestRef, ManifestRefs, Node, refs_around
 from frazil.objectstore.protocol import Data
 from frazil.objectstore.reads import Targets
 from frazil.ranges import ByteRange, Last, Range, resolve
@@ -37,8 +37,8 @@ class Found:
 
 
 def find_committed(files: Files, node: Node, index: Index) -> Payload | None:
-    for ref in _manifests(node):
-        if covers(ref, index) and (refs := refs_in(files, node, ref)) is not None:
+    for ref in _covering(node, index):
+        if (refs := refs_in(files, node, ref)) is not None:
             row = refs.find(index)
             if row >= 0:
                 return refs.payload(row)
@@ -47,9 +47,7 @@ def find_committed(files: Files, node: Node, index: Index) -> Payload | None:
 
 def is_cached(files: Files, node: Node, index: Index) -> bool:
     """True if `find_committed` needs no file that is not cached."""
-    return all(
-        files.find_manifest(ref.id) is not None for ref in _manifests(node) if covers(ref, index)
-    )
+    return all(files.find_manifest(ref.id) is not None for ref in _covering(node, index))
 
 
 def lookup_current(
@@ -102,7 +100,7 @@ def _stored_refs(files: Files, node: Node) -> Iterator[ChunkRefs | None]:
 def _lookup_committed(files: Files, node: Node, wanted: npt.NDArray[np.uint32]) -> list[Found]:
     asked = [
         (ref, places)
-        for ref in _manifests(node)
+        for ref in refs_around(_manifests(node), wanted)
         if len(places := np.flatnonzero(_extents_mask(ref, wanted)))
     ]
     loaded = files.pool.map(lambda pair: refs_in(files, node, pair[0]), asked)
@@ -120,6 +118,13 @@ def refs_in(files: Files, node: Node, ref: ManifestRef) -> ChunkRefs | None:
     refs = files.fetch_manifest(ref.id).arrays.get(node.id)
     ndim = 0 if node.array is None else len(node.array.shape)
     return refs if refs is not None and refs.index.shape[1] == ndim else None
+
+
+def _covering(node: Node, index: Index) -> Sequence[ManifestRef]:
+    refs = _manifests(node)
+    if isinstance(refs, ManifestRefs):
+        return refs_around(refs, np.array([index], dtype=np.uint32))
+    return [ref for ref in refs if covers(ref, index)]
 
 
 def covers(ref: ManifestRef, index: Index) -> bool:
@@ -141,7 +146,7 @@ def _grid(node: Node) -> tuple[int, ...]:
     return () if node.array is None else node.array.num_chunks
 
 
-def _manifests(node: Node) -> tuple[ManifestRef, ...]:
+def _manifests(node: Node) -> Sequence[ManifestRef]:
     return () if node.array is None else node.array.manifests
 
 

@@ -71,7 +71,7 @@ class WrittenArray:
 
     before: ArrayData
     changes: ChunkChanges
-    manifests: tuple[ManifestRef, ...]
+    manifests: Sequence[ManifestRef]
     files: tuple[ManifestFile, ...]  # those that are new
 
     def serves(self, node: Node, changes: ChunkChanges | None) -> bool:

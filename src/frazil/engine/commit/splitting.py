@@ -375,7 +375,7 @@ def _overlap_mask(boxes: Boxes, others: Boxes) -> npt.NDArray[np.bool_]:
 
 
 _UNSPLIT = 2**32 - 1  # more than there can be chunks
-_MOST_CELLS = 1024
+_FEW_CELLS, _MOST_CELLS = 1 << 10, 1 << 16
 
 
 def is_automatic(config: ManifestSplittingConfig | None) -> bool:
@@ -401,15 +401,17 @@ def cell_sizes(config: ManifestSplittingConfig | None, node: Node) -> tuple[int,
 def usual_cells(grid: tuple[int, ...]) -> tuple[int, ...]:
     """Bands across one axis, for those who write manifests apart from each other.
 
-    As thick as MOST references allow, were all chunks there, in a power of two; and not too many.
+    As thick as MOST references allow, were all chunks there, in a power of two; and not too many:
+    who reads one chunk reads the snapshot, which lists all manifests, and one of these, so that
+    both grow with the square root of the array.
     """
-    cells = [_UNSPLIT] * len(grid)
-    if math.prod(grid) > MOST:
-        axis = cut_axis(grid, min(-(-math.prod(grid) // MOST), _MOST_CELLS))
-        others = math.prod(grid) // grid[axis]
-        dense = 1 << max(0, (MOST // others).bit_length() - 1)
-        few = 1 << max(0, (grid[axis] // _MOST_CELLS).bit_length())
-        cells[axis] = max(dense, few if grid[axis] > _MOST_CELLS * dense else dense)
+    cells, chunks = [_UNSPLIT] * len(grid), math.prod(grid)
+    if chunks > MOST:
+        most = min(max(_FEW_CELLS, math.isqrt(chunks) // 4), _MOST_CELLS)
+        axis = cut_axis(grid, min(-(-chunks // MOST), most))
+        dense = 1 << max(0, (MOST * grid[axis] // chunks).bit_length() - 1)
+        few = 1 << (grid[axis] // most).bit_length()
+        cells[axis] = few if grid[axis] > most * dense else dense
     return tuple(cells)
 
 

@@ -1,6 +1,6 @@
 """The engine's settings: a configuration with all defaults filled in, bounded by limits."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from itertools import islice
@@ -34,10 +34,10 @@ from frazil.format.config import (
 from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.locations import LocationCompression
-from frazil.format.nodes import Node, Nodes
+from frazil.format.nodes import Node, Nodes, raw_manifest_ids
 from frazil.format.records import field_value
 from frazil.format.schemas import NODE_ARRAY
-from frazil.format.snapshot import Snapshot
+from frazil.format.snapshot import ManifestFile, ManifestFiles, Snapshot
 from frazil.format.storage_config import StorageRetriesSettings, StorageSettings
 from frazil.ids import ManifestId
 
@@ -99,19 +99,29 @@ def plan_preload(snapshot: Snapshot, rules: PreloadRules) -> PreloadPlan:
     Of the first arrays by path, those that fit; one that would exceed the total is left out, and
     smaller ones after it are not.
     """
-    sizes: dict[ManifestId, int] = {}
-    chosen: dict[ManifestId, int] = {}
+    sizes: dict[bytes, int] | None = None
+    chosen: dict[bytes, int] = {}
     left = rules.max_total_refs
     for node in _possible_arrays(snapshot.nodes, rules):
-        sizes = sizes or {file.id: file.num_refs for file in snapshot.manifest_files}
-        for ref in () if node.array is None else node.array.manifests:
-            num_refs = sizes.get(ref.id)
-            if num_refs is None or ref.id in chosen or num_refs > left:
+        if sizes is None:
+            sizes = _small_manifests(snapshot.manifest_files, left)
+        if not sizes:
+            break
+        for raw in () if node.array is None else raw_manifest_ids(node.array.manifests):
+            num_refs = sizes.get(raw)
+            if num_refs is None or raw in chosen or num_refs > left:
                 continue
             if matches_preload_condition(rules.condition, node.path.text, num_refs):
-                chosen[ref.id] = num_refs
+                chosen[raw] = num_refs
                 left -= num_refs
-    return PreloadPlan(rules, tuple(chosen))
+    return PreloadPlan(rules, tuple(map(ManifestId, chosen)))
+
+
+def _small_manifests(listed: Sequence[ManifestFile], most: int) -> dict[bytes, int]:
+    """References, up to so many, by raw id."""
+    if isinstance(listed, ManifestFiles):
+        listed = listed.take(listed.num_refs <= most)
+    return {file.id.raw: file.num_refs for file in listed}
 
 
 def matches_preload_condition(

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from frazil.engine.files.files import Files
 from frazil.errors import StorageError
-from frazil.format.projections import ManifestFiles
+from frazil.format.snapshot import ManifestFiles
 from frazil.ids import ALPHABET
 from frazil.maintenance.copying.needed_files import compare_kind, with_fallback
 from frazil.maintenance.copying.transfer import (

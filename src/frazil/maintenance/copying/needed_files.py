@@ -9,8 +9,8 @@ import numpy.typing as npt
 from frazil.engine.files.files import Files
 from frazil.errors import ObjectNotFoundError
 from frazil.format.nodes import id_column
-from frazil.format.projections import ManifestFiles
 from frazil.format.repo_info import RepoInfo
+from frazil.format.snapshot import ManifestFiles
 from frazil.maintenance.copying.copied_refs import log_ids
 from frazil.maintenance.executor import Executor, find_cluster, split_rows
 from frazil.maintenance.id_sets import GrowingIdSet, IdSet
