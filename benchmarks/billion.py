@@ -219,8 +219,6 @@ def use(folder: Path, workers: Workers, *, copied: bool = False) -> None:
         opened(repo, sources).expire_snapshots(datetime.now(UTC))
     _collect(spark, repo, sources, workers, dry_run=False)
     if not copied:
-        size = disk_bytes(repo)
-        print(f"on disk: {size / 1e9:.2f} GB without the logs of expired commits", flush=True)
         with measured("rewrite all manifests, by Spark", workers):
             rewrite_manifests(spark, opened(repo, sources), progress=False)
     spark.stop()

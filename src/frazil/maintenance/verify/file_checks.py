@@ -1,7 +1,7 @@
 """Tasks that check snapshots with their logs, and manifests, for an executor."""
 
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -45,6 +45,7 @@ from frazil.objectstore.protocol import ObjectStore
 
 IO_THREADS = 16
 _SNAPSHOTS_AT_ONCE = 64
+_SNAPSHOT_BYTES_AT_ONCE = 64 << 20  # of their files, logs included
 _MANIFEST_BYTES_AT_ONCE = 32 << 20
 _CACHED_NODES = 100_000  # of the snapshots checked last
 _FEWEST_CACHED = 3  # snapshots, however large
@@ -227,19 +228,30 @@ class SnapshotChecker:
     recent: _RecentNodes = field(default_factory=_RecentNodes)
 
     def check(self, tasks: Sequence[SnapshotTask]) -> Iterator[SnapshotsChecked]:
-        """Checks some at a time, in order."""
-        for start in range(0, len(tasks), _SNAPSHOTS_AT_ONCE):
-            some = tasks[start : start + _SNAPSHOTS_AT_ONCE]
+        """Checks some at a time, in order: more at once while their files are small."""
+        start, at_once = 0, 4
+        while start < len(tasks):
+            some = tasks[start : start + at_once]
             keys = [SNAPSHOTS + task.name for task in some]
             keys += [TRANSACTIONS + task.name for task in some]
             data = self.pool.map(lambda key: fetch(self.store, key), keys)
-            count, done = len(some), SnapshotsChecked([], [], [])
-            snapshots = open_together(keys[:count], data[:count], FileType.SNAPSHOT)
-            logs = open_together(keys[count:], data[count:], FileType.TRANSACTION_LOG)
-            for number, (task, snapshot, log) in enumerate(zip(some, snapshots, logs, strict=True)):
-                found = (data[number], snapshot), (data[count + number], log)
-                self._check_one(task, *found, done)
-            yield done
+            size = sum(len(each) for each in data if isinstance(each, Sized))
+            yield self._check_some(some, keys, data)
+            start += len(some)
+            fitting = _SNAPSHOT_BYTES_AT_ONCE * len(some) // max(1, size)
+            at_once = max(1, min(2 * at_once, fitting, _SNAPSHOTS_AT_ONCE))
+
+    def _check_some(
+        self, tasks: Sequence[SnapshotTask], keys: list[str], data: list[Fetched]
+    ) -> SnapshotsChecked:
+        count, done = len(tasks), SnapshotsChecked([], [], [])
+        snapshots = open_together(keys[:count], data[:count], FileType.SNAPSHOT)
+        logs = open_together(keys[count:], data[count:], FileType.TRANSACTION_LOG)
+        for number, task in enumerate(tasks):  # no name is kept: each may take gigabytes
+            self._check_one(
+                task, (data[number], next(snapshots)), (data[count + number], next(logs)), done
+            )
+        return done
 
     def _check_one(
         self,

@@ -3,7 +3,7 @@
 If a batch cannot be decoded, its files are opened one by one: then it is known which one fails.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -122,11 +122,16 @@ type Opened = tuple[OpenedFile | None, list[Problem]]
 def open_together(
     keys: Sequence[str], data: Sequence[Fetched], expected: FileType
 ) -> Iterator[Opened]:
-    """Opens each file, in order; None without a problem for what is not bytes."""
+    """Opens each file, in order; None without a problem for what is not bytes.
+
+    A large one is opened when it is asked for, so that no two are in memory if the caller lets go
+    of each.
+    """
     waiting: list[tuple[str, Data, Envelope]] = []
     held = 0
     for key, found in zip(keys, data, strict=True):
-        envelope = _envelope(found, expected)
+        is_large = isinstance(found, Sized) and len(found) > _BYTES_TOGETHER
+        envelope = None if is_large else _envelope(found, expected)
         if isinstance(found, Exception) or found is None or envelope is None:
             yield from _open_batch(waiting, expected)
             waiting, held = [], 0

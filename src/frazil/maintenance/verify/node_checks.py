@@ -202,7 +202,7 @@ def check_array(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NodeFacts:
-    """Row i of each is one node."""
+    """Row i of each is one node. Kept longer than the file, so nothing is a part of its bytes."""
 
     ids: npt.NDArray[np.uint8]  # (n, 8)
     paths: list[bytes]
@@ -222,7 +222,7 @@ def node_facts(opened: OpenedFile) -> NodeFacts:
         ndim[is_array] = np.diff(arrays.table.tables("shape_v2").splits)[data.index[is_array]]
     paths = [path or b"" for path in table.string("path").to_list()]
     manifests = data.variants[NODE_ARRAY].tables("manifests").rows.struct("object_id").values
-    return NodeFacts(table.struct("id").values, paths, is_array, ndim, manifests)
+    return NodeFacts(table.struct("id").values.copy(), paths, is_array, ndim, manifests.copy())
 
 
 def check_nodes(
@@ -264,7 +264,8 @@ def check_nodes(
         elif kind == NODE_GROUP and seen.is_new(b"group", paths[row], document):
             problems += check_group(key, texts[row], document)
     manifests = data.variants[NODE_ARRAY].tables("manifests").rows.struct("object_id").values
-    return NodeFacts(table.struct("id").values, paths, is_array, ndim, manifests), uses
+    kept_ids = table.struct("id").values.copy()
+    return NodeFacts(kept_ids, paths, is_array, ndim, manifests.copy()), uses
 
 
 def _check_order(opened: OpenedFile, paths: list[bytes], problems: list[Problem]) -> None:

@@ -329,7 +329,9 @@ class WriteCells:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         limit_gc()
         with carrying_errors():
-            rows = (row for batch in batches for row in batch.to_pylist())
+            # one after the other: Spark makes batches of up to 256 MB
+            ones = (batch.slice(at, 1) for batch in batches for at in range(batch.num_rows))
+            rows = (row for one in ones for row in one.to_pylist())
             for _, some in groupby(rows, key=itemgetter("array", "cell")):
                 told = self.write([Block.of_row(row) for row in some])
                 yield pa.RecordBatch.from_pylist([told], schema=MANIFESTS)
