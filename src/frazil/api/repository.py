@@ -545,8 +545,8 @@ class Repository(Displayed):
         frazil's own: `incremental` looks only at the files of expired snapshots, without listing
         everything; `inventory` is a listing in files (CSV, Parquet) to be used in place of listing
         the storage; `backups_older_than` also deletes old copies of the entry point, but not those
-        that the newest page of the ops log names (some older entries are lost); `leftovers` what
-        killed jobs left: staging branches and temporary files. For `progress` see `clone_to`.
+        in which the ops log goes on; `leftovers` what killed jobs left: staging branches and
+        temporary files. For `progress` see `clone_to`.
         """
         memory = actions.MemoryLimits(
             max_snapshots_in_memory, max_compressed_manifest_mem_bytes,

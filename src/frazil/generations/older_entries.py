@@ -122,9 +122,10 @@ class AlphaEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
+        new_page: bool = False,
     ) -> RepoInfo:
         """Applies `change` and returns what it made; there is no ops log."""
-        del doing, even_if_read_only  # there is no status
+        del doing, even_if_read_only, new_page  # there is no status
         require_writable(self.files.generation)
         for _ in attempts(self.files.settings):
             old = self._fetch_stored()
@@ -241,6 +242,7 @@ class V2preEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
+        new_page: bool = False,
     ) -> RepoInfo:
-        del change, doing, even_if_read_only, ready
+        del change, doing, even_if_read_only, ready, new_page
         raise read_only(Generation.V2PRE)

@@ -15,7 +15,7 @@ files, for the next collection. If the repo info has changed since the plan in a
 ref or a new snapshot stands on one that is dropped), the plan is made again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
@@ -45,7 +45,6 @@ from frazil.format.update_log import (
     GCRan,
     NewCommit,
     UpdateKind,
-    UpdateLog,
 )
 from frazil.ids import SnapshotId
 from frazil.maintenance.executor import Executor
@@ -84,36 +83,34 @@ STAGING = "frazil-staging-"  # how names of such branches begin
 
 @dataclass(frozen=True, slots=True)
 class OldBackups:
-    keys: tuple[str, ...]
-    size_bytes: int
+    files: tuple[ObjectInfo, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(file.size_bytes for file in self.files)
+
+    def without(self, keys: Container[str]) -> "OldBackups":
+        return OldBackups(tuple(file for file in self.files if file.key not in keys))
 
 
 def old_backups(repository: Repository, inventory: Inventory, older_than_us: int) -> OldBackups:
-    """Backups that are older and that the ops log does not need: it goes on in some of them."""
-    needed = pages_of_log(repository)
-    found: list[ObjectInfo] = [
-        info
-        for info in inventory.others(OVERWRITTEN)
-        if info.modified_at_us < older_than_us and info.key not in needed
-    ]
-    return OldBackups(tuple(info.key for info in found), sum(info.size_bytes for info in found))
+    """Backups that are older and that the ops log does not go on in."""
+    listed = inventory.others(OVERWRITTEN)
+    found = OldBackups(tuple(each for each in listed if each.modified_at_us < older_than_us))
+    return found.without(pages_of_log(repository))
 
 
 def pages_of_log(repository: Repository) -> set[str]:
-    """Keys of the backups in which the ops log goes on, or may: each that an entry names.
+    """Keys of the backups in which the ops log goes on.
 
-    Whenever there are more entries than fit, the log goes on in the backup that the first one
-    which does not names.
+    With each change it goes on in others, since all entries move by one. The collection begins a
+    page with its own entry, so that whatever comes later ends up at the same pages.
     """
     if not repository.has_ops_log:
         return set()
-    info = repository.repo_info()
-    named = UpdateLog.of(info.updates).table.string("backup_path").to_texts()
-    needed = {OVERWRITTEN + each for each in named if each is not None}
-    name = info.before_updates
-    passed = set[str]()
-    while name is not None and name not in passed:
-        passed.add(name)
+    needed = set[str]()
+    name = repository.repo_info().before_updates
+    while name is not None and OVERWRITTEN + name not in needed:
         needed.add(OVERWRITTEN + name)
         try:
             name = repository.files.fetch_log_page(name).before_updates
@@ -447,8 +444,9 @@ def collect_garbage(
         summary = replace(summary, temporary_files_deleted=removed)
     if plan.backups is None or summary.objects_failed_to_delete:
         return summary
-    failed = delete_keys(repository.store, plan.backups.keys).failed
-    return _with_backups(summary, plan.backups, failed=failed)
+    backups = plan.backups.without(pages_of_log(repository))  # which changed if others committed
+    failed = delete_keys(repository.store, [file.key for file in backups.files]).failed
+    return _with_backups(summary, backups, failed=failed)
 
 
 def _execute(
@@ -515,7 +513,9 @@ def _drop_snapshots(repository: Repository, plan: GCPlan) -> RepoInfo:
         adopted = adoptions(info, ~goes, nearest_of(info, ~goes))
         return retain_snapshots(info, ~goes, adopted), GCRan()
 
-    return repository.entry.update(change, doing=_DOING)
+    # The log must go on in backups that stay, whatever comes later: see pages_of_log.
+    new_page = plan.request.backups_us is not None
+    return repository.entry.update(change, doing=_DOING, new_page=new_page)
 
 
 def _catch_up(kept: Kept, work: GCWork, info: RepoInfo) -> Kept:
@@ -566,7 +566,7 @@ def _with_backups(summary: GCSummary, backups: OldBackups | None, *, failed: int
         return summary
     return replace(
         summary,
-        backups_deleted=len(backups.keys) - failed,
+        backups_deleted=len(backups.files) - failed,
         bytes_deleted=summary.bytes_deleted + (0 if failed else backups.size_bytes),
         objects_failed_to_delete=failed,
     )

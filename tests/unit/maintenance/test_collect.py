@@ -340,25 +340,46 @@ def test_a_listing_of_something_else_is_refused(tmp_path: Path) -> None:
         FileInventory.of(path)
 
 
-def test_old_backups_go_but_for_those_that_the_newest_entries_name() -> None:
+@pytest.mark.parametrize("size", [1, 3, 1000])
+def test_old_backups_go_but_for_the_pages_of_the_ops_log(size: int) -> None:
+    kept = Kept()
+    config = frazil.RepositoryConfig(num_updates_per_repo_info_file=size)
+    kept.repository = kept.repository.reopen(config)
+    expected = [each.kind for each in kept.repository.ops_log()]
+    some = np.random.default_rng(size)
+    for at in range(40):
+        if some.random() < 0.2:
+            count = len(kept.keys("overwritten/"))
+            when = kept.later(days=1)
+            foreseen = kept.repository.garbage_collect(when, backups_older_than=when, dry_run=True)
+            summary = kept.repository.garbage_collect(when, backups_older_than=when)
+            assert foreseen.backups_deleted == summary.backups_deleted
+            left = len(kept.keys("overwritten/"))
+            assert left == count + 1 - summary.backups_deleted
+            collections = sum(isinstance(each, frazil.UpdateType.GCRan) for each in expected) + 1
+            assert left <= len(expected) // size + 2 * collections
+            expected.insert(0, frazil.UpdateType.GCRan())
+        else:
+            kept.commit(f"m{at}")
+            expected.insert(0, next(iter(kept.repository.ops_log())).kind)
+        assert [each.kind for each in kept.repository.ops_log()] == expected
+
+
+def test_backups_that_the_ops_log_came_to_need_meanwhile_stay() -> None:
+    """Commits between plan and collection move the log on to other pages."""
     kept = Kept()
     config = frazil.RepositoryConfig(num_updates_per_repo_info_file=3)
     kept.repository = kept.repository.reopen(config)
-    for at in range(10):
+    for at in range(20):
         kept.commit(f"m{at}")
-    log = [each.kind for each in kept.repository.ops_log()]
-    count = len(kept.keys("overwritten/"))
     when = kept.later(days=1)
-    foreseen = kept.repository.garbage_collect(when, backups_older_than=when, dry_run=True)
-    summary = kept.repository.garbage_collect(when, backups_older_than=when)
-    assert 0 < summary.backups_deleted < count
-    assert foreseen.backups_deleted == summary.backups_deleted
-    assert [each.kind for each in kept.repository.ops_log()][1:4] == log[:3]
-    assert len(kept.keys("overwritten/")) == count + 1 - summary.backups_deleted
-    for at in range(10, 16):  # what was on the newest page is on others by then
-        kept.commit(f"m{at}")
-        kinds = [each.kind for each in kept.repository.ops_log()]
-        assert kinds[at - 8 :][:3] == log[:3]
+    request = GCRequest(cutoff_us=from_datetime(when), backups_us=from_datetime(when))
+    engine = kept.repository.engine
+    plan = plan_gc(engine, request, ThreadExecutor(engine.files))
+    kept.commit("meanwhile")
+    log = [each.kind for each in kept.repository.ops_log()]
+    collect_garbage(engine, plan, ThreadExecutor(engine.files))
+    assert [each.kind for each in kept.repository.ops_log()] == [frazil.UpdateType.GCRan(), *log]
 
 
 @VERSIONS

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Protocol
 
 from frazil.clock import Clock, to_datetime
@@ -111,10 +112,12 @@ class EntryPoint(Protocol):
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
+        new_page: bool = False,
     ) -> RepoInfo:
         """Applies `change` and returns the repo info that was stored.
 
-        `ready` waits until what the new one refers to is stored, or raises.
+        `ready` waits until what the new one refers to is stored, or raises. With `new_page` the
+        ops log begins with this entry, and goes on in the copy of what is replaced.
         """
         ...
 
@@ -156,12 +159,14 @@ class RepoInfoEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
+        new_page: bool = False,
     ) -> RepoInfo:
+        replace_once = partial(self.replace_once, ready=ready, new_page=new_page)
         with taking_turns(self.files.store.directory) as turn:
             if turn is not None:
                 turn.begin()
             return self._update(
-                change, doing=doing, even_if_read_only=even_if_read_only, ready=ready, turn=turn
+                change, replace_once, doing=doing, even_if_read_only=even_if_read_only, turn=turn
             )
 
     def read(self) -> StoredRepoInfo:
@@ -176,16 +181,17 @@ class RepoInfoEntry:
         kinds: Sequence[UpdateKind],
         *,
         ready: Callable[[], None] = no_wait,
+        new_page: bool = False,
     ) -> RepoInfo | RefusedUpdate:
         """Puts `new`, computed from `old`, in its place; each kind is an entry of the ops log.
 
         Tries once, and returns what was stored. The last of `kinds` names the update if it is
         refused; whether it was stored all the same, only the ops log can tell (`was_done`). `ready`
-        as in `update`.
+        and `new_page` as in `update`.
         """
         now_us = self.clock()
         backup = backup_name(now_us)
-        page_size = self.files.settings.updates_per_file
+        page_size = 1 if new_page else self.files.settings.updates_per_file
         new = ops_log.record(new, *kinds, now_us=now_us, backup=backup, page_size=page_size)
         try:
             self.files.replace_repo_info(old, new, backup=backup, ready=ready)
@@ -196,10 +202,10 @@ class RepoInfoEntry:
     def _update(
         self,
         change: Change,
+        replace_once: Callable[..., RepoInfo | RefusedUpdate],
         *,
         doing: str,
         even_if_read_only: bool,
-        ready: Callable[[], None],
         turn: Turn | None,
     ) -> RepoInfo:
         settings = self.files.settings
@@ -213,7 +219,7 @@ class RepoInfoEntry:
             if not even_if_read_only:
                 require_online(old.info, doing=doing)
             new, kind = change(old.info)
-            result = self.replace_once(old, new, [kind], ready=ready)
+            result = replace_once(old, new, [kind])
             if not isinstance(result, RefusedUpdate):
                 return result
             refused = result

@@ -346,9 +346,10 @@ class RefFilesEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
+        new_page: bool = False,
     ) -> RepoInfo:
         """Applies `change` and returns what it made; version 1 has no ops log."""
-        del doing, even_if_read_only  # version 1 has no status
+        del doing, even_if_read_only, new_page  # version 1 has no status
         for _ in attempts(self.files.settings):
             self._require_not_migrated()
             old = RefReader(self.files)

@@ -68,7 +68,7 @@ def garbage_collect(
             long may have written what would go. `timedelta(0)` for no such limit.
         max_concurrent_deletes: requests of one task at a time.
         backups_older_than: also deletes copies of the entry point that are older, but for those
-            that the newest page of the ops log names.
+            in which the ops log goes on.
         leftovers: also deletes what killed jobs left: staging branches, and temporary files.
         storage: how the location of a bucket is reached.
     """
