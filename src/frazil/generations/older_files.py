@@ -334,7 +334,6 @@ class AlphaFiles(OlderFiles):
         require_writable(self.generation)
         data = encode_old_manifest(manifest, self.generation)
         (self.store if outgoing is None else outgoing).put(manifest_key(manifest.id), data)
-        self.caches.manifests.remember(manifest.id, manifest)
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 
     def put_log(self, log: TransactionLog) -> None:

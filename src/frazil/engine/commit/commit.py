@@ -404,7 +404,9 @@ def store_arrays(
 
     def put(rows: list[int]) -> ManifestFile:
         manifest = Manifest(id=ManifestId.random(), arrays=dict(parts[row] for row in rows))
-        return files.put_manifest(manifest, outgoing)
+        file = files.put_manifest(manifest, outgoing)
+        files.caches.manifests.remember(manifest.id, manifest)  # the next commit may change it
+        return file
 
     shares = share_manifests(parts)
     written = files.pool.map(put, shares, at_most=_AT_ONCE)

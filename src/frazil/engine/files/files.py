@@ -365,7 +365,6 @@ class Files:
             spec_version=self.settings.spec_version,
         )
         (self.store if outgoing is None else outgoing).put(manifest_key(manifest.id), data)
-        self.caches.manifests.remember(manifest.id, manifest)
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 
     def put_log(self, log: TransactionLog) -> None:
