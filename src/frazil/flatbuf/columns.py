@@ -347,7 +347,12 @@ class VectorColumn:
         """The same of one or more arrays, one after another; their lengths may differ."""
         if len({part.shape[1:] for part in parts}) == 1:
             return cls.regular(concat_arrays(parts))
-        return cls.concat([cls.regular(part) for part in parts])
+        # In place: there may be many millions, each of which has been copied once already.
+        splits = np.zeros(1 + sum(map(len, parts)), dtype=np.int64)
+        splits[1:] = np.repeat([part.shape[1] for part in parts], list(map(len, parts)))
+        np.cumsum(splits, out=splits)
+        flat = [part.reshape(part.shape[0] * part.shape[1], *part.shape[2:]) for part in parts]
+        return cls(np.concatenate(flat), splits, all_true(len(splits) - 1))
 
     @classmethod
     def of(cls, values: Array, splits: Ints) -> Self:

@@ -257,7 +257,7 @@ def decode_log_root(payload: Buffer) -> Table:
 
 def _with_chunks(payload: Buffer, chunks: list[npt.NDArray[np.uint32]]) -> Table:
     nodes = decode(payload, _NODES).tables("updated_chunks").rows.struct("node_id")
-    coords = VectorColumn.concat([VectorColumn.regular(index) for index in chunks])
+    coords = VectorColumn.regular_parts(chunks)
     splits = splits_of(np.array([len(index) for index in chunks], dtype=np.int64))
     rows = Table.build(CHUNK_INDICES, len(coords), coords=coords)
     arrays = Table.build(
