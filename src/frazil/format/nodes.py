@@ -102,7 +102,7 @@ def raw_manifest_ids(refs: Sequence[ManifestRef]) -> list[bytes]:
 def refs_around(
     refs: Sequence[ManifestRef], index: npt.NDArray[np.uint32]
 ) -> Sequence[ManifestRef]:
-    """Those that may hold one of the chunks, (n, ndim): their extents meet the box around these."""
+    """Manifests that may hold one of the chunks, (n, ndim): their extents meet the box of these."""
     if not isinstance(refs, ManifestRefs) or not len(index):
         return refs
     first, last = index.min(axis=0), index.max(axis=0)

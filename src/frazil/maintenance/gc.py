@@ -104,7 +104,7 @@ def pages_of_log(repository: Repository) -> set[str]:
     """Keys of the backups in which the ops log goes on.
 
     With each change it goes on in others, since all entries move by one. The collection begins a
-    page with its own entry, so that whatever comes later ends up at the same pages.
+    page with its own entry, so that all later states of the log go on in the same pages.
     """
     if not repository.has_ops_log:
         return set()
@@ -513,7 +513,7 @@ def _drop_snapshots(repository: Repository, plan: GCPlan) -> RepoInfo:
         adopted = adoptions(info, ~goes, nearest_of(info, ~goes))
         return retain_snapshots(info, ~goes, adopted), GCRan()
 
-    # The log must go on in backups that stay, whatever comes later: see pages_of_log.
+    # From then on the log goes on in backups that stay: see pages_of_log.
     new_page = plan.request.backups_us is not None
     return repository.entry.update(change, doing=_DOING, new_page=new_page)
 
