@@ -24,7 +24,7 @@ CONTAINERS = {
     "WeakKeyDictionary", "WeakValueDictionary", "WeakSet",
 }  # fmt: skip
 # Classes of ours whose objects are caches.
-CACHES = {"WeighedCache", "SingleFlight", "Memory", "Newest", "SourceClients", "SharedSnapshots"}
+CACHES = {"WeighedCache", "SingleFlight", "Memory", "Newest", "SourceClients", "SharedDecoded"}
 CHANGES = {
     "add", "append", "clear", "discard", "extend", "insert", "move_to_end", "pop", "popitem",
     "remove", "setdefault", "update",

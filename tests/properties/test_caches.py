@@ -21,14 +21,14 @@ from zarr.registry import register_codec
 
 import frazil
 from frazil import IcechunkError
-from frazil.engine.files.caches import SharedSnapshots
+from frazil.engine.files.caches import SharedDecoded
 from frazil.engine.files.virtual_access import NO_AUTHORIZATION
 from frazil.engine.refs.entry import initial_snapshot
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.errors import FormatError, StorageError
 from frazil.format.limits import Limits
-from frazil.format.snapshot import encode_snapshot
+from frazil.format.snapshot import Snapshot, decode_snapshot_lazily, encode_snapshot
 from frazil.objectstore import LocalStore
 from frazil.objectstore.archive import ArchiveStore, ArchiveWriter
 from frazil.objectstore.remote import RemoteStore
@@ -152,9 +152,9 @@ def test_an_open_repository_sees_what_a_new_process_sees(steps: list[str]) -> No
 @given(st.lists(st.integers(1, 2000), min_size=1, max_size=5))
 def test_every_reader_of_a_shared_snapshot_has_its_own_limit(limits: list[int]) -> None:
     data = encode_snapshot(initial_snapshot(1))
-    shared = SharedSnapshots()
+    shared = SharedDecoded(decode_snapshot_lazily)
 
-    def attempt(snapshots: SharedSnapshots, limit: int) -> object:
+    def attempt(snapshots: SharedDecoded[Snapshot], limit: int) -> object:
         try:
             return snapshots.decode(data, max_size=limit)
         except FormatError as error:
@@ -162,7 +162,7 @@ def test_every_reader_of_a_shared_snapshot_has_its_own_limit(limits: list[int]) 
 
     held = [attempt(shared, limit) for limit in limits]  # alive, so that they stay shared
     for limit, found in zip(limits, held, strict=True):
-        alone = attempt(SharedSnapshots(), limit)
+        alone = attempt(SharedDecoded(decode_snapshot_lazily), limit)
         assert isinstance(found, str) == isinstance(alone, str)
         assert not isinstance(found, str) or found == alone
     generous = shared.decode(data, max_size=1 << 20)

@@ -49,7 +49,7 @@ Table.empty(REPO_STATE)
 prepare(REPO_STATE)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class RepoInfo:
     """Branches and tags are rows of `snapshots` by name. `updates` is newest first."""
 

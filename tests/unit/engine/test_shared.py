@@ -4,7 +4,7 @@ import gc
 from collections.abc import Buffer
 
 import frazil
-from frazil.engine.files.caches import SharedSnapshots
+from frazil.engine.files.caches import SharedDecoded
 from frazil.engine.refs.entry import initial_snapshot
 from frazil.format.snapshot import Snapshot, decode_snapshot, encode_snapshot
 
@@ -16,7 +16,7 @@ def test_equal_files_are_one_snapshot_while_somebody_has_it() -> None:
         decoded.append(len(memoryview(data)))
         return decode_snapshot(data, max_size=max_size)
 
-    shared = SharedSnapshots(decode)
+    shared = SharedDecoded(decode)
     one, other = (encode_snapshot(initial_snapshot(now_us)) for now_us in (1, 2))
     first = shared.decode(one)
     assert shared.decode(bytes(one)) is first

@@ -27,7 +27,7 @@ from frazil.dataclass import dataclass
 from frazil.engine.files.pool import Background
 from frazil.engine.files.settings import PreloadPlan, Settings
 from frazil.format.manifest import Manifest
-from frazil.format.repo_info import RepoInfo
+from frazil.format.repo_info import RepoInfo, decode_repo_info
 from frazil.format.snapshot import NodeNames, Snapshot, SnapshotHead, decode_snapshot_lazily
 from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ChunkId, ManifestId, SnapshotId
@@ -154,19 +154,19 @@ class SingleFlight[K, V]:
         return value
 
 
-class SharedSnapshots:
-    """Snapshots by the bytes of their files and the limit they were decoded with, while in use.
+class SharedDecoded[T]:
+    """What files hold, by their bytes and the limit they were decoded with, while in use.
 
-    A repository that is opened several times then has its nodes in memory once. Bytes are what
-    counts, not names: other repositories have a first snapshot of the same name. A reader with a
-    narrower limit must not get what it would refuse.
+    A repository that is opened several times then has its history and nodes in memory once. Bytes
+    are what counts, not names: other repositories have a first snapshot of the same name. A reader
+    with a narrower limit must not get what it would refuse.
     """
 
-    def __init__(self, decode: Callable[..., Snapshot] = decode_snapshot_lazily) -> None:
+    def __init__(self, decode: Callable[..., T]) -> None:
         self._decode = decode
-        self._held = WeakValueDictionary[tuple[bytes, int | None], Snapshot]()
+        self._held = WeakValueDictionary[tuple[bytes, int | None], T]()
 
-    def decode(self, data: Buffer, *, max_size: int | None = None) -> Snapshot:
+    def decode(self, data: Buffer, *, max_size: int | None = None) -> T:
         key = sha256(data, usedforsecurity=False).digest(), max_size
         found = self._held.get(key)
         if found is None:
@@ -174,7 +174,8 @@ class SharedSnapshots:
         return found
 
 
-shared_snapshots = SharedSnapshots()
+shared_snapshots = SharedDecoded(decode_snapshot_lazily)
+shared_repo_infos = SharedDecoded(decode_repo_info)
 
 
 _MOST_BYTES = 1 << 30  # of manifests, and of logs

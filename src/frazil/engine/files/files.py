@@ -10,7 +10,12 @@ from typing import Self
 from weakref import ReferenceType, ref
 
 from frazil.dataclass import dataclass
-from frazil.engine.files.caches import Caches, StoredRepoInfo, shared_snapshots
+from frazil.engine.files.caches import (
+    Caches,
+    StoredRepoInfo,
+    shared_repo_infos,
+    shared_snapshots,
+)
 from frazil.engine.files.chunk_objects import ChunkFiles
 from frazil.engine.files.entry_file import create_entry, replace_entry
 from frazil.engine.files.object_keys import (
@@ -30,7 +35,6 @@ from frazil.format.repo_info import (
     LogPage,
     RepoInfo,
     decode_log_page,
-    decode_repo_info,
     encode_incrementally,
     encode_repo_info,
     resume_growth,
@@ -229,7 +233,7 @@ class Files:
             self._newest.stored = stored = StoredRepoInfo(known.info, blob)
             return stored
         with annotate_errors(REPO_INFO):
-            info = decode_repo_info(blob.data, max_size=self._allowed(blob.data))
+            info = shared_repo_infos.decode(blob.data, max_size=self._allowed(blob.data))
             stored = StoredRepoInfo(info, blob)
         self._newest.stored = stored
         return stored
