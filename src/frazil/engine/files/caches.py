@@ -155,7 +155,7 @@ class SingleFlight[K, V]:
 
 
 class SharedDecoded[T]:
-    """What files hold, by their bytes and the limit they were decoded with, while in use.
+    """Contents of files, by their bytes and the limit they were decoded with, while in use.
 
     A repository that is opened several times then has its history and nodes in memory once. Bytes
     are what counts, not names: other repositories have a first snapshot of the same name. A reader
