@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from frazil.engine.files.object_keys import REPO_INFO, manifest_key
 from frazil.format.chunk_refs import ChunkRefs, Payload
 from frazil.format.config_codec import encode_config
 from frazil.format.manifest import Manifest, encode_manifest
-from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
+from frazil.format.repo_info import decode_repo_info, encode_repo_info
 from frazil.objectstore.local import LocalStore
 from frazil.paths import NodePath
 
@@ -53,8 +54,7 @@ def with_info(root: Path, **changes: Any) -> Path:
     """The repository at `root`, with a repo info that says something else."""
     store = LocalStore(root, fsync=False)
     info = decode_repo_info(store.get(REPO_INFO).data)
-    values = {name: changes.get(name, getattr(info, name)) for name in info.__slots__}
-    store.put(REPO_INFO, encode_repo_info(RepoInfo(**values)))
+    store.put(REPO_INFO, encode_repo_info(replace(info, **changes)))
     return root
 
 
