@@ -3,11 +3,11 @@
     python -m benchmarks.billion FOLDER [--references N] [--batch N] [--copies N ...]
 
 Sources are made up: empty files with a format that says which chunks they have, 100,000 each, so
-that there is nothing to read and everything to write down. A commit can have some 67 million of
+that there is nothing to read and everything to write down. A commit can have some 76 million of
 them, so that it takes several. Then: a million more appended, one element read from cold (from a
 bucket with 20 ms latency), a listing, differences, verification, garbage collection, expiry, and
-manifests written again. Each line is printed when it is known. Resident memory of the driver is
-that of its Python process, of workers the most of any.
+manifests written again. Each line is printed when it is known. Memory of the driver is that of its
+Python process, of workers that of the largest.
 
 --copies: the repository is made larger by manifests that are other names (hard links) of those it
 has, with other extents. So planning, snapshots and collection are those of a repository of that
@@ -19,11 +19,10 @@ FOLDER is kept: a repository that is there is not made again.
 import argparse
 import json
 import os
-import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import batched
 from pathlib import Path
 
@@ -34,7 +33,8 @@ from pyspark.sql import SparkSession
 
 import frazil
 from benchmarks.slow_bucket import bucket_storage, slow_bucket
-from benchmarks.timing import CLEAR_REFS, RESET_PEAK, status_bytes
+from benchmarks.spark.meter import measure
+from benchmarks.timing import status_bytes
 from frazil.engine.changes.attached_manifests import AttachedManifest
 from frazil.engine.commit.splitting import usual_cells
 from frazil.format.chunk_index import ChunkSet
@@ -92,57 +92,14 @@ MADE_UP = SourceFormat(
 )
 
 
-class Workers(threading.Thread):
-    """Looks at the resident memory of this process's descendants that run Python."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.peak_bytes = 0
-        self.start()
-
-    def run(self) -> None:
-        while True:
-            parents = dict(_processes())
-            for process in parents:
-                if process != os.getpid() and os.getpid() in _ancestors(process, parents):
-                    self.peak_bytes = max(self.peak_bytes, _python_bytes(process))
-            time.sleep(0.5)
-
-
-def _processes() -> Iterator[tuple[int, int]]:
-    """Ids of processes and of their parents."""
-    for stat in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            yield int(stat.parent.name), int(stat.read_text().rpartition(")")[2].split()[1])
-        except OSError:
-            continue
-
-
-def _ancestors(process: int, parents: dict[int, int]) -> Iterator[int]:
-    while process := parents.get(process, 0):
-        yield process
-
-
-def _python_bytes(process: int) -> int:
-    folder = Path("/proc", str(process))
-    try:
-        if not folder.joinpath("comm").read_text().startswith("python"):
-            return 0
-        return int(folder.joinpath("statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except OSError:
-        return 0
-
-
-@contextmanager
-def measured(what: str, workers: Workers | None = None) -> Iterator[None]:
-    CLEAR_REFS.write_text(RESET_PEAK)
-    before, started = status_bytes("VmRSS"), time.perf_counter()
-    if workers:
-        workers.peak_bytes = 0
-    yield
-    seconds, added = time.perf_counter() - started, (status_bytes("VmHWM") - before) / 1e6
-    most = f"; workers {workers.peak_bytes / 1e6:,.0f} MB" if workers else ""
-    print(f"{what}: {seconds:,.2f} s; driver +{added:,.0f} MB{most}", flush=True)
+def timed[T](what: str, work: Callable[[], T]) -> T:
+    """Does the work, and prints its time, memory added to the driver, and the largest worker's."""
+    before = status_bytes("VmRSS")
+    answer, taken = measure(work)
+    added, largest = taken.peak_bytes["driver"] - before, taken.largest_worker_bytes
+    workers = f"; workers {largest / 1e6:,.0f} MB" if largest else ""
+    print(f"{what}: {taken.seconds:,.2f} s; driver +{added / 1e6:,.0f} MB{workers}", flush=True)
+    return answer
 
 
 def make_sources(folder: Path, numbers: range) -> list[Path]:
@@ -172,15 +129,17 @@ def opened(repo: Path, sources: Path, storage: frazil.Storage | None = None) -> 
     return frazil.Repository.open(where, authorize_virtual_chunk_access=access)
 
 
-def build(folder: Path, references: int, batch: int, workers: Workers) -> None:
+def build(folder: Path, references: int, batch: int) -> None:
     repo, sources = folder / "repo", folder / "sources"
     spark = session(app_name="billion", master="local[2]", config={"spark.driver.memory": "4g"})
     files = make_sources(sources, range(references // PER_FILE))
     create(repo, sources)
-    with measured(f"ingest of {references:,}", workers):
-        for number, some in enumerate(batched(files, batch // PER_FILE)):
-            with measured(f"  commit {number + 1}: {len(some) * PER_FILE:,}", workers):
-                _ingest(spark, list(some), repo, mode="append" if number else "create")
+    started = time.perf_counter()
+    for number, some in enumerate(batched(files, batch // PER_FILE)):
+        mode = "append" if number else "create"
+        work = partial(_ingest, spark, list(some), repo, mode=mode)
+        timed(f"  commit {number + 1}: {len(some) * PER_FILE:,}", work)
+    print(f"ingest of {references:,}: {time.perf_counter() - started:,.0f} s", flush=True)
     size = disk_bytes(repo)
     print(f"on disk: {size / 1e9:.2f} GB, {size / references:.2f} bytes per reference", flush=True)
     spark.stop()
@@ -190,7 +149,7 @@ def _ingest(spark: SparkSession, files: list[Path], repo: Path, *, mode: str) ->
     ingest(spark, files, repo, concat_dim="time", virtual=True, mode=mode, progress=False)
 
 
-def use(folder: Path, workers: Workers, *, copied: bool = False) -> None:
+def use(folder: Path, *, copied: bool = False) -> None:
     repo, sources = folder / "repo", folder / "sources"
     spark = session(app_name="billion", master="local[2]", config={"spark.driver.memory": "4g"})
     store = opened(repo, sources).readonly_session("main").store
@@ -198,43 +157,47 @@ def use(folder: Path, workers: Workers, *, copied: bool = False) -> None:
     count = APPENDED // PER_FILE
     more = make_sources(sources, range(first, first + 2 * count))
     for what, some in (("the first of a session", more[:count]), ("the next", more[count:])):
-        with measured(f"append {APPENDED:,}, {what}", workers):
-            _ingest(spark, some, repo, mode="append")
+        timed(f"append {APPENDED:,}, {what}", partial(_ingest, spark, some, repo, mode="append"))
     _read_cold(repo, sources)
-    with measured("open, list the group"):
-        group = zarr.open_group(opened(repo, sources).readonly_session("main").store, mode="r")
-        assert {name for name, _ in group.members()} == {"field", "time"}
+    names = timed("open, list the group", partial(_members, repo, sources))
+    assert names == {"field", "time"}
     found = opened(repo, sources)
     history = [each.id for each in found.ancestry(branch="main")]
-    with measured("diff of the last append"):
-        found.diff(from_snapshot_id=history[1], to_snapshot_id=history[0])
+
+    def diff(start: str, end: str) -> None:
+        found.diff(from_snapshot_id=start, to_snapshot_id=end)
+
+    timed("diff of the last append", partial(diff, history[1], history[0]))
     if not copied:
-        with measured("diff of the first commit"):
-            found.diff(from_snapshot_id=history[-1], to_snapshot_id=history[-2])
-        with measured("verify, by Spark", workers):
-            verified = verify(spark, opened(repo, sources), progress=False)
-        print(f"  problems: {len(verified.report.problems)}, {verified.report.refs}", flush=True)
-    _collect(spark, repo, sources, workers, dry_run=True)
-    with measured("expire all but the newest"):
-        opened(repo, sources).expire_snapshots(datetime.now(UTC))
-    _collect(spark, repo, sources, workers, dry_run=False)
+        timed("diff of the first commit", partial(diff, history[-1], history[-2]))
+        check = partial(verify, spark, opened(repo, sources), progress=False)
+        report = timed("verify, by Spark", check).report
+        print(f"  problems: {len(report.problems)}, {report.refs}", flush=True)
+    _collect(spark, repo, sources, dry_run=True)
+    expire = opened(repo, sources).expire_snapshots
+    timed("expire all but the newest", partial(expire, datetime.now(UTC)))
+    _collect(spark, repo, sources, dry_run=False)
     if not copied:
-        with measured("rewrite all manifests, by Spark", workers):
-            rewrite_manifests(spark, opened(repo, sources), progress=False)
+        again = partial(rewrite_manifests, spark, opened(repo, sources), progress=False)
+        timed("rewrite all manifests, by Spark", again)
     spark.stop()
 
 
-def _collect(
-    spark: SparkSession, repo: Path, sources: Path, workers: Workers, *, dry_run: bool
-) -> None:
-    with measured(f"garbage collection, by Spark{', dry run' * dry_run}", workers):
-        garbage_collect(
-            spark,
-            opened(repo, sources),
-            datetime.now(UTC),
-            safety_age=timedelta(0),
-            dry_run=dry_run,
-        )
+def _members(repo: Path, sources: Path) -> set[str]:
+    group = zarr.open_group(opened(repo, sources).readonly_session("main").store, mode="r")
+    return {name for name, _ in group.members()}
+
+
+def _collect(spark: SparkSession, repo: Path, sources: Path, *, dry_run: bool) -> None:
+    work = partial(
+        garbage_collect,
+        spark,
+        opened(repo, sources),
+        datetime.now(UTC),
+        safety_age=timedelta(0),
+        dry_run=dry_run,
+    )
+    timed(f"garbage collection, by Spark{', dry run' * dry_run}", work)
 
 
 def _read_cold(repo: Path, sources: Path) -> None:
@@ -247,12 +210,15 @@ def _read_cold(repo: Path, sources: Path) -> None:
     os.truncate(source, HEADER + PER_FILE * CHUNK_BYTES)
     os.utime(source, (1_600_000_000, 1_600_000_000))
     place = (STEPS * int(source.stem), SIDE * CHUNK // 2, SIDE * CHUNK // 2)
+
+    def read(storage: frazil.Storage | None) -> object:
+        store = opened(repo, sources, storage).readonly_session("main").store
+        return zarr.open_array(store, path="field", mode="r")[place]
+
     with slow_bucket(folder=repo.parent) as port:
         bucket = bucket_storage(frazil, port, repo.name)
         for where, storage in (("the disk", None), ("a bucket", bucket), ("a bucket", bucket)):
-            with measured(f"open, one element, from {where}"):
-                store = opened(repo, sources, storage).readonly_session("main").store
-                assert zarr.open_array(store, path="field", mode="r")[place] == 0
+            assert timed(f"open, one element, from {where}", partial(read, storage)) == 0
 
 
 def copy_manifests(folder: Path, references: int) -> None:
@@ -284,10 +250,8 @@ def copy_manifests(folder: Path, references: int) -> None:
         file = ManifestFile(id=manifest, size_bytes=source.stat().st_size, num_refs=refs)
         attached.append(AttachedManifest(file, ((start, stop), (0, SIDE), (0, SIDE)), nothing))
     print(f"{references:,} references: {len(attached) + len(manifests):,} manifests", flush=True)
-    with measured("  attached"):
-        writable.engine.attach_manifests(path, attached)
-    with measured("  committed"):
-        writable.commit("manifests that are copies")
+    timed("  attached", partial(writable.engine.attach_manifests, path, attached))
+    timed("  committed", partial(writable.commit, "manifests that are copies"))
     newest = max((repo / "snapshots").iterdir(), key=lambda each: each.stat().st_mtime)
     print(f"  snapshot: {newest.stat().st_size / 1e6:.1f} MB", flush=True)
 
@@ -300,13 +264,13 @@ def main() -> None:
     parser.add_argument("--copies", type=int, nargs="*", default=[])
     given = parser.parse_args()
     register_source_format(MADE_UP)
-    workers, folder = Workers(), given.folder.resolve()
+    folder = given.folder.resolve()
     if not (folder / "repo").exists():
-        build(folder, given.references, given.batch, workers)
-        use(folder, workers)
+        build(folder, given.references, given.batch)
+        use(folder)
     for references in given.copies:
         copy_manifests(folder, references)
-        use(folder, workers, copied=True)
+        use(folder, copied=True)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ class Measured:
     cpu_seconds: float  # of all processes; steadier than `seconds` on a busy machine
     cpu_by_kind: dict[str, float]
     peak_bytes: dict[str, int]  # by kind; of several processes the sum of their peaks
+    largest_worker_bytes: int  # the peak of one
     read_bytes: int  # by read(2): files, and in Java what Python workers send
 
 
@@ -33,10 +34,11 @@ def measure[T](work: Callable[[], T]) -> tuple[T, Measured]:
     answer = work()
     seconds, after = time.perf_counter() - started, _usages()
     cpu, peak, read = _cpu(before, after), dict.fromkeys(KINDS, 0), 0
+    largest = max((each.peak_bytes for each in after.values() if each.kind == "worker"), default=0)
     for pid, usage in after.items():
         peak[usage.kind] += usage.peak_bytes
         read += usage.read_bytes - (before[pid].read_bytes if pid in before else 0)
-    return answer, Measured(seconds, sum(cpu.values()), cpu, peak, read)
+    return answer, Measured(seconds, sum(cpu.values()), cpu, peak, largest, read)
 
 
 @dataclass(frozen=True, slots=True)

@@ -45,19 +45,29 @@ def operations(repo: Any, i: int) -> str:
 
 @pytest.mark.parametrize("writers", ORDERS.values(), ids=ORDERS.keys())
 @pytest.mark.parametrize("page", [1, 2, 5])
+@pytest.mark.parametrize("collected", [False, True], ids=["", "backups collected"])
 def test_every_operation_is_found_across_the_pages(
-    writers: list[Engine], page: int, tmp_path: Path
+    writers: list[Engine], page: int, tmp_path: Path, *, collected: bool
 ) -> None:
     turns = cycle(writers)
     creator = next(turns)
     creator.create(tmp_path, config=creator.config(num_updates_per_repo_info_file=page))
     expected = ["RepoInitialized"]
-    for i in range(17):
+    for i in range(23):
         expected.append(operations(next(turns).open(tmp_path), i))
+        if collected and i % 7 == 6:
+            now = datetime.now(UTC)
+            summary = OURS.open(tmp_path).garbage_collect(
+                now, safety_age=timedelta(0), backups_older_than=now
+            )
+            assert summary.backups_deleted or page == 1
+            expected.append("GCRan")
         ours, reference = history_of(OURS.open(tmp_path)), history_of(REFERENCE.open(tmp_path))
         assert_same(ours, reference, f"after {i + 1} operations")
+        for engine in (OURS, REFERENCE):
+            kinds = [plain_update(update)["kind"] for update in engine.open(tmp_path).ops_log()]
+            assert kinds == expected[::-1], engine.name
     log = [plain_update(update) for update in OURS.open(tmp_path).ops_log()]
-    assert [update["kind"] for update in log] == expected[::-1]
     times = [str(update["updated_at"]) for update in log]
     assert times == sorted(set(times), reverse=True)
 
@@ -72,26 +82,3 @@ def test_every_backup_named_in_the_log_is_a_file(writer: Engine, tmp_path: Path)
     assert {path for path in paths[1:] if path} == {
         entry.name for entry in (tmp_path / "overwritten").iterdir()
     }
-
-
-@pytest.mark.parametrize("writers", ORDERS.values(), ids=ORDERS.keys())
-@pytest.mark.parametrize("page", [1, 2, 5])
-def test_no_entry_is_lost_with_the_backups_that_are_collected(
-    writers: list[Engine], page: int, tmp_path: Path
-) -> None:
-    turns = cycle(writers)
-    creator = next(turns)
-    creator.create(tmp_path, config=creator.config(num_updates_per_repo_info_file=page))
-    expected = ["RepoInitialized"]
-    for i in range(23):
-        expected.append(operations(next(turns).open(tmp_path), i))
-        if i % 7 == 6:
-            now = datetime.now(UTC)
-            summary = OURS.open(tmp_path).garbage_collect(
-                now, safety_age=timedelta(0), backups_older_than=now
-            )
-            assert summary.backups_deleted or page == 1
-            expected.append("GCRan")
-        for engine in (OURS, REFERENCE):
-            log = [plain_update(update) for update in engine.open(tmp_path).ops_log()]
-            assert [update["kind"] for update in log] == expected[::-1], engine.name

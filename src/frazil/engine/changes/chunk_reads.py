@@ -19,7 +19,7 @@ from frazil.engine.files.chunk_objects import require_readable_range
 from frazil.engine.files.files import Files
 from frazil.errors import IcechunkError, InvalidInputError
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind, Virtual
-from frazil.format.nodes import ManifestRef, ManifestRefs, Node, refs_around
+from frazil.format.nodes import ManifestRef, Node, refs_around
 from frazil.objectstore.protocol import Data
 from frazil.objectstore.reads import Targets
 from frazil.ranges import ByteRange, Last, Range, resolve
@@ -120,11 +120,9 @@ def refs_in(files: Files, node: Node, ref: ManifestRef) -> ChunkRefs | None:
     return refs if refs is not None and refs.index.shape[1] == ndim else None
 
 
-def _covering(node: Node, index: Index) -> Sequence[ManifestRef]:
-    refs = _manifests(node)
-    if isinstance(refs, ManifestRefs):
-        return refs_around(refs, np.array([index], dtype=np.uint32))
-    return [ref for ref in refs if covers(ref, index)]
+def _covering(node: Node, index: Index) -> list[ManifestRef]:
+    around = refs_around(_manifests(node), np.array([index], dtype=np.uint32))
+    return [ref for ref in around if covers(ref, index)]
 
 
 def covers(ref: ManifestRef, index: Index) -> bool:
