@@ -4,7 +4,7 @@ A row (i, j, k) inside the box [lo, hi) becomes its position in that box, row-ma
 lexicographic order. Boxes of 2^64 cells and more fall back to big-endian byte strings.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from operator import lt
 from typing import Any, Self
@@ -84,6 +84,21 @@ class SortedKeys:
     def of(cls, index: npt.NDArray[np.uint32]) -> "SortedKeys":
         box = Box.around(index)
         return cls(box, box.keys(index))
+
+    def find(self, index: Sequence[int]) -> int:
+        """Row of one index, -1 if absent."""
+        key, cells = 0, 1
+        for position, lo, hi in zip(index, self.box.lo, self.box.hi, strict=True):
+            if not lo <= position < hi:
+                return -1
+            key, cells = key * (hi - lo) + position - lo, cells * (hi - lo)
+        count = len(self.keys)
+        if count == cells:  # every cell is there: the key is the row
+            return key
+        if cells > _MAX_CELLS:
+            return int(self.lookup(np.array([index], np.uint32))[0])
+        row = int(np.searchsorted(self.keys, np.uint64(key)))
+        return row if row < count and int(self.keys[row]) == key else -1
 
     def lookup(self, wanted: npt.NDArray[np.uint32]) -> npt.NDArray[np.int64]:
         """Row of each wanted index, -1 where absent."""

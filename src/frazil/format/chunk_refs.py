@@ -329,10 +329,9 @@ class ChunkRefs:
 
     def find(self, index: Sequence[int]) -> int:
         """Row of one index, -1 if absent."""
-        wanted = np.array(index, dtype=np.int64).reshape(1, -1)
-        if ((wanted < 0) | (wanted >= 2**32)).any():
-            return -1
-        return int(self.lookup(wanted.astype(np.uint32))[0])
+        if len(index) != self.ndim:
+            raise ValueError(f"an index of {len(index)} numbers for an array of {self.ndim} axes")
+        return self._keys.find(index)
 
     # ---- reading ---------------------------------------------------------------------------
 

@@ -280,9 +280,12 @@ def test_pieces_of_stored_chunks_are_their_bytes(
             bound = st.integers(0, len(content))
             pairs = [data.draw(st.tuples(bound, bound)) for _ in range(3)]
             spans = [(min(pair), max(pair)) for pair in pairs if pair[0] != pair[1]]
-            pieces.append((StoredChunk(chunk.raw, len(before), len(content)), spans))
+            whole = StoredChunk(chunk.raw, len(before), len(content))
+            pieces += [whole.part(start, stop) for start, stop in spans]
             expected += [content[start:stop] for start, stop in spans]
-        assert [bytes(each) for each in files.fetch_pieces(pieces)] == expected
+        memory = memoryview(bytearray(1000))
+        for given in (None, lambda size: memory[:size]):
+            assert [bytes(each) for each in files.fetch_stored(pieces, given)] == expected
 
 
 @pytest.fixture

@@ -62,6 +62,11 @@ class StoredChunk(NamedTuple):
     offset: int
     length: int
 
+    def part(self, start: int, stop: int) -> "StoredChunk":
+        """These bytes of it, cut off at its end; a negative start counts from there."""
+        begin = min(start, self.length) if start >= 0 else max(0, self.length + start)
+        return StoredChunk(self.object_id, self.offset + begin, min(stop, self.length) - begin)
+
 
 # By the shard, its grid of chunks, and where in it its index is.
 type ShardIndices = WeighedCache[tuple[StoredChunk, tuple[int, ...], str], npt.NDArray[np.uint64]]

@@ -5,7 +5,8 @@ Reading plans first: references into one object are fetched together, the rest c
 """
 
 from bisect import bisect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
@@ -22,7 +23,7 @@ from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.objectstore.reads import Parts, Targets, thread_shares
 from frazil.ranges import Range
 
-type Span = tuple[int, int]  # first byte of a chunk, and the one after the last
+type Memory = Callable[[int], memoryview | None]  # for so many bytes; None if new is to be used
 
 _ONLY = np.zeros(1, np.int64)
 _MAX_OFFSET = 1 << 62  # so that sums of offsets and lengths fit the integers of file systems
@@ -135,25 +136,32 @@ class ChunkFiles:
                 found[row] = part
         return found
 
-    def fetch_pieces(self, pieces: Sequence[tuple[StoredChunk, Sequence[Span]]]) -> list[Data]:
-        """Bytes of each span, in order: as by `fetch_many`, for a few spans of a few chunks."""
-        rows = [
-            (chunk.object_id, chunk.offset + start, stop - start)
-            for chunk, spans in pieces
-            for start, stop in spans
-        ]
-        if not rows:
+    @property
+    def are_near(self) -> bool:
+        """True if a thread may as well read chunks when it needs them: they are in local files."""
+        return self.store.capabilities.reads_parts and not self.cache.capacity
+
+    def fetch_stored(
+        self, chunks: Sequence[StoredChunk], memory: Memory | None = None
+    ) -> list[Data]:
+        """Bytes of each chunk, or part of one, in order: as by `fetch_many`, for a few.
+
+        Near ones are put into `memory`, if there is any: then they are only there until it is used
+        again.
+        """
+        if not chunks:
             return []
-        if self.cache.capacity or not self.store.capabilities.reads_parts:
-            ids = np.frombuffer(b"".join([row[0] for row in rows]), np.uint8)
-            offsets, lengths = np.array([row[1:] for row in rows], np.uint64).T
-            return self.fetch_many(ids.reshape(len(rows), -1), offsets, lengths)
-        order = sorted(range(len(rows)), key=rows.__getitem__)
-        names, starts, lengths = zip(*[rows[at] for at in order], strict=True)
+        if not self.are_near:
+            ids = np.frombuffer(b"".join([chunk.object_id for chunk in chunks]), np.uint8)
+            offsets, lengths = np.array([chunk[1:] for chunk in chunks], np.uint64).T
+            return self.fetch_many(ids.reshape(len(chunks), -1), offsets, lengths)
+        order = sorted(range(len(chunks)), key=chunks.__getitem__)
+        names, starts, lengths = zip(*[chunks[at] for at in order], strict=True)
         edges = [at for at, name in enumerate(names) if not at or name != names[at - 1]]
         texts = [format_base32(names[at]) for at in edges]
-        parts = Parts(CHUNKS, texts, [*edges, len(rows)], [*starts], [*lengths], [None] * len(rows))
-        found: list[Data] = [b""] * len(rows)
+        into = _divide(None if memory is None else memory(sum(lengths)), lengths)
+        parts = Parts(CHUNKS, texts, [*edges, len(order)], [*starts], [*lengths], into)
+        found: list[Data] = [b""] * len(order)
         self._read_parts(found, parts, order)
         return found
 
@@ -205,6 +213,15 @@ class ChunkFiles:
         return parts
 
 
+def _divide(memory: memoryview | None, lengths: Sequence[int]) -> Targets:
+    """Targets of these lengths, one behind the other."""
+    if memory is None or len(lengths) == 1:
+        return [memory] * len(lengths)
+    return [
+        memory[stop - size : stop] for stop, size in zip(accumulate(lengths), lengths, strict=True)
+    ]
+
+
 def _require_length(key: str, wanted: Range, data: Data) -> None:
     if len(data) != len(wanted):
         raise StorageError(
@@ -232,3 +249,11 @@ def require_readable_range(offset: int, length: int, limits: Limits) -> None:
             f"a chunk reference begins at byte {offset}, where no file has any",
             kind="invalid-object-size",
         )
+
+
+def require_readable(chunks: Sequence[StoredChunk | None], limits: Limits) -> None:
+    """Raises StorageError if one of the chunks is not as `require_readable_range` wants it."""
+    stored = [chunk for chunk in chunks if chunk is not None]
+    furthest = max([chunk.offset for chunk in stored], default=0)
+    longest = max([chunk.length for chunk in stored], default=0)
+    require_readable_range(furthest, longest, limits)

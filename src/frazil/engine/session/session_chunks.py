@@ -75,15 +75,14 @@ class SessionChunks(SessionState):
         start counts from there, and the rest is given. With `into`, (m,), bytes may have been put
         there already: then the target itself is given back.
         """
-        node, array, changes = self._array_with_changes(path)
-        if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
-            raise _wrong_ndim(path, wanted.shape[-1], array)
-        found = lookup_current(self.files, node, changes, wanted)
-        return fetch_found(self.files, found, len(wanted), parts, into)
+        found = self.find_chunks(path, wanted)
+        return fetch_found(self.files, found.found, found.count, parts, into)
 
     def find_chunks(self, path: NodePath, wanted: npt.NDArray[np.uint32]) -> FoundChunks:
         """The wanted chunks, (m, ndim), as of now, to be read in parts and one after the other."""
-        node, _, changes = self._array_with_changes(path)
+        node, array, changes = self._array_with_changes(path)
+        if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
+            raise _wrong_ndim(path, wanted.shape[-1], array)
         found = lookup_current(self.files, node, changes, wanted)
         return FoundChunks(self.files, found, len(wanted))
 

@@ -1,5 +1,6 @@
 """Codecs of an array, and how they encode and decode its chunks."""
 
+import threading
 import zlib
 from collections.abc import Buffer, Callable, Sequence
 from functools import lru_cache, partial
@@ -68,6 +69,7 @@ type Fill = Callable[[Data, Bytes], bool]  # whether the place is now full of wh
 
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_DICTIONARY_BYTES = (0, 1, 2, 4)
+_ZSTD_BLOCK_BYTES = 1 << 17  # of content, at most; a block is decoded as a whole
 _ZSTD_RUN = 1  # a block of one byte that is repeated
 _BLOSC_HEADER_BYTES = 16
 _GZIP = 31  # zlib's number for a gzip header
@@ -87,13 +89,20 @@ class Unpack:
     def is_plain(self) -> bool:
         return self.fill is None and not self.checksums
 
-    def into(self, data: Data, place: Bytes) -> bool:
-        """Decodes into `place`; returns False if it was not filled, and may hold anything."""
+    def into(self, data: Data, place: Bytes, wanted_bytes: int | None = None) -> bool:
+        """Decodes into `place`; returns False if it was not filled, and may hold anything.
+
+        The rest of the place, after `wanted_bytes`, may be left as it is.
+        """
         for _ in range(self.checksums):
             if (opened := _without_checksum(data)) is None:
                 return False
             data = opened
         if self.fill is not None:
+            unwanted = 0 if wanted_bytes is None else place.nbytes - wanted_bytes
+            if self.fill is _fill_zstd and unwanted >= _ZSTD_BLOCK_BYTES:
+                start = place[:wanted_bytes]
+                return _fill_zstd_start(data, start, place.nbytes) or _fill_zstd(data, place)
             return self.fill(data, place)
         if len(data) != place.nbytes:
             return False
@@ -103,7 +112,8 @@ class Unpack:
     def many(self, chunks: Sequence[Data], size_bytes: int) -> Sequence[Buffer] | None:
         """Decodes chunks of one size by one call; None if `into` is to decode each by itself.
 
-        That is so for other compressors than zstd, and if a chunk is not as expected.
+        That is so for other compressors than zstd, for chunks of several blocks, of which `into`
+        decodes those that are wanted, and if a chunk is not as expected.
         """
         for _ in range(self.checksums):
             opened = [each for data in chunks if (each := _without_checksum(data)) is not None]
@@ -112,7 +122,7 @@ class Unpack:
             chunks = opened
         if self.fill is None:
             return chunks if all(len(data) == size_bytes for data in chunks) else None
-        if self.fill is not _fill_zstd or not IN_BULK:
+        if self.fill is not _fill_zstd or size_bytes > _ZSTD_BLOCK_BYTES or not IN_BULK:
             return None
         if not all(is_zstd_frame(data, size_bytes) for data in chunks):
             return None
@@ -144,6 +154,28 @@ def _fill_zstd(data: Data, place: Bytes) -> bool:
         return False
     zstd.decompress(data, place)
     return True
+
+
+class _Decoder(threading.local):
+    def __init__(self) -> None:
+        self.of_thread = zstandard.ZstdDecompressor()
+
+
+_decoder = _Decoder()
+
+
+def _fill_zstd_start(data: Data, place: Bytes, content_bytes: int) -> bool:
+    """Fills the place with the first bytes of a frame of this content, and leaves the rest packed.
+
+    Not if the frame has a checksum, which is of all of its content.
+    """
+    if not is_zstd_frame(data, content_bytes) or data[4] & 4:
+        return False
+    try:
+        with _decoder.of_thread.stream_reader(data) as content:
+            return bool(content.readinto(place) == place.nbytes)
+    except zstandard.ZstdError:
+        return False
 
 
 def zstd_size(data: Data) -> int | None:

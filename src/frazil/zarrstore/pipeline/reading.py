@@ -7,7 +7,6 @@ import threading
 import zlib
 from collections.abc import Buffer, Callable, Mapping, Sequence
 from dataclasses import field, replace
-from functools import partial
 from math import prod
 from typing import Any
 
@@ -18,6 +17,8 @@ from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
 from frazil.dataclass import dataclass
+from frazil.engine.files.caches import StoredChunk
+from frazil.engine.files.chunk_objects import ChunkFiles
 from frazil.engine.files.pool import Pool
 from frazil.engine.files.read_meter import read_meter
 from frazil.engine.session.session import Session
@@ -25,6 +26,7 @@ from frazil.errors import FormatError, InvalidInputError, StorageError
 from frazil.format.envelope import measure_frames
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.objectstore.protocol import Data
+from frazil.objectstore.reads import Targets
 from frazil.paths import NodePath
 from frazil.zarrstore.keys import ChunkKey, parse_key
 from frazil.zarrstore.pipeline.coding import (
@@ -42,7 +44,9 @@ from frazil.zarrstore.pipeline.coding import (
 # among the values, and whether it is the whole chunk.
 type Item = tuple[Any, ArraySpec, Any, Any, bool]
 
-# Values, the item whose place is among them, and its stored chunk, if there is one.
+# Values, the item whose place is among them, and its stored chunk, if there is one: its bytes, or
+# where they are, in a file nearby.
+type UnreadTask = tuple[npt.NDArray[Any], Item, Data | StoredChunk | None]
 type Task = tuple[npt.NDArray[Any], Item, Data | None]
 
 
@@ -123,7 +127,10 @@ def reshape_chunk(flat: Bytes, layout: Layout) -> npt.NDArray[Any]:
 
 
 class _Scratch(threading.local):
-    """Memory that a thread uses for one chunk after another: new memory costs more than a copy."""
+    """Memory that a thread uses for one chunk after another: new memory costs more than a copy.
+
+    A call makes what an earlier one returned useless.
+    """
 
     def __init__(self) -> None:
         self._held = np.empty(0, np.uint8)
@@ -135,8 +142,13 @@ class _Scratch(threading.local):
             self._held = np.empty(size_bytes, np.uint8)
         return self._held[:size_bytes]
 
+    def view(self, size_bytes: int) -> memoryview | None:
+        """None if so much is not kept: memory for it is made once the bytes are known to exist."""
+        return None if size_bytes > _KEPT_BYTES else memoryview(self(size_bytes))
 
-scratch = _Scratch()
+
+scratch = _Scratch()  # of decoded chunks
+_read_scratch = _Scratch()  # of chunks as they are stored
 
 
 def is_basic(selection: Any) -> bool:
@@ -328,6 +340,7 @@ _MEASURES: Mapping[str, Measure] = {
 
 
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
+QUICK_BYTES = 2 << 20  # decoded in a millisecond or two
 UNIT_BYTES = 1 << 20  # of decoded chunks that one call of a codec makes
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
 _SPAN_RATIO = 8  # bytes that are read of a plain chunk for each that is wanted
@@ -376,34 +389,49 @@ def _decoded_bytes(spec: ArraySpec) -> int:
 
 
 def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
+    values = np.asarray(out.as_ndarray_like())
     if coding.knows(batch.items[0][1]) and coding.is_plain:
-        return _read_plain(batch, coding, np.asarray(out.as_ndarray_like()))
-    data = batch.engine.fetch_chunks(batch.path, batch.index)
+        return _read_plain(batch, coding, values)
+    data = _load(batch)
     there = sum(each is not None for each in data)
     read_meter.add(chunks=there, decoded=there * chunk_bytes(batch))
-    values = np.asarray(out.as_ndarray_like())
     tasks = [(values, item, own) for item, own in zip(batch.items, data, strict=True)]
-    return decode_chunks(coding, batch.drop_axes, tasks)
+    return decode_chunks(batch.engine.files.chunks, coding, batch.drop_axes, tasks)
 
 
 def in_units[T](tasks: Sequence[T], size_bytes: int) -> list[Sequence[T]]:
     """Divides tasks for chunks of that size: one call of a codec each, and some for each thread."""
-    wanted = min(UNIT_BYTES, max(UNIT_BYTES // 2, len(tasks) * size_bytes // coders.width))
+    wanted = min(UNIT_BYTES, max(UNIT_BYTES // 4, len(tasks) * size_bytes // coders.width))
     count = max(1, wanted // max(1, size_bytes))
     return [tasks[start : start + count] for start in range(0, len(tasks), count)]
 
 
 def decode_chunks(
-    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
+    files: ChunkFiles, coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[UnreadTask]
 ) -> list[GetResult]:
     """Puts chunks into their places; says of each whether there was one."""
     if not tasks:
         return []
     spec = tasks[0][1][1]
     decode = _unpack_unit if coding.knows(spec) else _decode_unit
+    if len(tasks) * _decoded_bytes(spec) <= QUICK_BYTES:
+        tasks = _read_stored(files, tasks)  # threads would wait for each other's turn to do this
+
+    def run(unit: Sequence[UnreadTask]) -> list[GetResult]:
+        return decode(coding, drop_axes, _read_stored(files, unit))
+
     units = in_units(tasks, _decoded_bytes(spec))
-    decoded = coders.map(partial(decode, coding, drop_axes), units)
-    return [result for results in decoded for result in results]
+    return [result for results in coders.map(run, units) for result in results]
+
+
+def _read_stored(files: ChunkFiles, tasks: Sequence[UnreadTask]) -> Sequence[Task]:
+    """Tasks with the bytes of their chunks, those that are read now in this thread's memory."""
+    stored = [data for _, _, data in tasks if isinstance(data, StoredChunk)]
+    read = iter(files.fetch_stored(stored, _read_scratch.view))
+    return [
+        (values, item, next(read) if isinstance(data, StoredChunk) else data)
+        for values, item, data in tasks
+    ]
 
 
 def _unpack_unit(
@@ -438,11 +466,25 @@ def _unpack(coding: Coding, drop_axes: tuple[int, ...], task: Task) -> GetResult
         return _decode(coding, drop_axes, task)
     place = run_of(item, writable(values), layout) if layout.is_that_of(values) else None
     flat = scratch(layout.size_bytes) if place is None else np.frombuffer(place, np.uint8)
-    if not coding.unpack.into(data, flat):
+    wanted = layout.size_bytes if place is not None else _wanted_bytes(item[2], layout)
+    if not coding.unpack.into(data, flat, wanted):
         return _decode(coding, drop_axes, task)
     if place is None:
         put(item[3], values, reshape_chunk(flat, layout)[item[2]], drop_axes)
     return PRESENT
+
+
+def _wanted_bytes(selection: Any, layout: Layout) -> int:
+    """Bytes of a chunk up to the last one selected; all of them if selected by arrays."""
+    if layout.back is not None or not is_basic(selection) or len(selection) != len(layout.shape):
+        return layout.size_bytes
+    last = 0
+    for part, length in zip(selection, layout.shape, strict=True):
+        places = _places(part, length)
+        if not places:
+            return layout.size_bytes
+        last = last * length + max(places[0], places[-1])
+    return (last + 1) * layout.dtype.itemsize
 
 
 def _decode_unit(
@@ -470,7 +512,8 @@ def _decode(coding: Coding, drop_axes: tuple[int, ...], task: Task) -> GetResult
 def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[GetResult]:
     """Chunks that are stored as their values: only the bytes that are needed are fetched."""
     pieces = plan_pieces(batch.items, coding, values)
-    data = batch.engine.fetch_chunks(batch.path, batch.index, pieces.parts(), pieces.targets)
+    files = batch.engine.files.chunks
+    data = _load(batch, pieces.parts(), pieces.targets)
     sizes = [
         each.size_bytes
         for each, found in zip(pieces.layouts, data, strict=True)
@@ -484,10 +527,17 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
     ]
 
     def place(row: int) -> None:
-        item, found = batch.items[row], data[row]
+        item, found, target = batch.items[row], data[row], pieces.targets[row]
         if found is None:
             values[item[3]] = fill_value_or_default(item[1])
             return
+        if isinstance(found, StoredChunk):
+            is_fitting = target is not None and target.nbytes == found.length
+            (found,) = files.fetch_stored(
+                [found], (lambda _: target) if is_fitting else _read_scratch.view
+            )
+            if found is target:
+                return
         stored = reshape_chunk(np.frombuffer(found, np.uint8), pieces.layouts[row])
         put(item[3], values, stored[pieces.selections[row]], batch.drop_axes)
 
@@ -497,3 +547,12 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
     else:
         coders.map(place, todo)
     return [MISSING if found is None else PRESENT for found in data]
+
+
+def _load(
+    batch: Batch, parts: npt.NDArray[np.int64] | None = None, targets: Targets | None = None
+) -> Sequence[Data | StoredChunk | None]:
+    """Chunks of a batch, or these parts; of large ones nearby the place, to be read on threads."""
+    if batch.engine.files.chunks.are_near and chunk_bytes(batch) >= COPIED_BYTES:
+        return batch.engine.find_chunks(batch.path, batch.index).load(parts)
+    return batch.engine.fetch_chunks(batch.path, batch.index, parts, targets)

@@ -25,6 +25,7 @@ from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.zarrstore.pipeline.coding import ARE_THERE, Coding, FusedCodecPipeline, fused_pipeline
 from frazil.zarrstore.pipeline.reading import (
+    QUICK_BYTES,
     Batch,
     Item,
     chunk_bytes,
@@ -51,8 +52,6 @@ class Replaced:
 
 
 replaced = Replaced()
-
-QUICK_BYTES: Final = 2 << 20  # decoded in a millisecond or two
 
 
 @dataclass(frozen=True)

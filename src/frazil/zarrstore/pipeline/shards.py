@@ -24,7 +24,7 @@ from zarr.core.indexing import get_indexer
 from frazil.dataclass import dataclass
 from frazil.engine.changes.chunk_reads import FoundChunks
 from frazil.engine.files.caches import StoredChunk
-from frazil.engine.files.chunk_objects import Span, require_readable_range
+from frazil.engine.files.chunk_objects import require_readable
 from frazil.engine.files.read_meter import read_meter
 from frazil.errors import FormatError, InvalidInputError
 from frazil.objectstore.protocol import Data
@@ -113,7 +113,7 @@ def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -
         for shard, data in zip(shards, _fetch_chunks(found, stored, whole, places), strict=True)
         for chunk, own in zip(shard.chunks, data, strict=False)  # none of a missing shard
     ]
-    decode_chunks(coding, (), tasks)
+    decode_chunks(batch.engine.files.chunks, coding, (), tasks)
     decoded = sum(own is not None for _, _, own in tasks)
     there = sum(index is not None for index in indices)
     read_meter.add(chunks=there, decoded=decoded * inner_bytes)
@@ -193,26 +193,31 @@ def _basic_chunks(
 def _fetch_indices(
     found: FoundChunks, stored: list[StoredChunk | None], codec: Any, shards: list[_Shard]
 ) -> tuple[list[Data | None], list[ShardIndex | None]]:
-    """Shards of which all is wanted, and the index of each shard that there is."""
+    """Shards of which all is wanted, unless they are near, and the index of each that there is."""
     grid = codec._get_chunks_per_shard(shards[0].item[1])  # noqa: SLF001 -- zarr 3.4's
     cache, location = found.files.caches.shard_indices, codec.index_location
     is_usual = codec.index_codecs == _USUAL_INDEX
+    are_near = found.files.chunks.are_near
+    is_whole = [
+        shard.is_total and (place is None or not are_near)
+        for shard, place in zip(shards, stored, strict=True)
+    ]
     whole: list[Data | None] = [None] * len(shards)
     indices: list[ShardIndex | None] = [
         cache.find((place, grid, location))
-        if is_usual and place is not None and not shard.is_total
+        if is_usual and place is not None and not is_whole[row]
         else None
-        for shard, place in zip(shards, stored, strict=True)
+        for row, place in enumerate(stored)
     ]
     missing = [row for row, index in enumerate(indices) if index is None]
     size = codec._shard_index_size(grid)  # noqa: SLF001 -- same
     part = (0, size) if location == "start" else (-size, _WHOLE)
-    parts = np.array([(0, _WHOLE) if shards[row].is_total else part for row in missing], np.int64)
+    parts = np.array([(0, _WHOLE) if is_whole[row] else part for row in missing], np.int64)
     heads = found.fetch(missing, parts) if missing else ()
     for row, head in zip(missing, heads, strict=True):
         if head is not None:
             indices[row] = index = _decode_index(codec, grid, head)
-            if shards[row].is_total:
+            if is_whole[row]:
                 whole[row] = head
             elif is_usual and (place := stored[row]) is not None:
                 cache.remember((place, grid, location), index)
@@ -239,8 +244,8 @@ def _fetch_chunks(
     stored: list[StoredChunk | None],
     whole: list[Data | None],
     places: list[npt.NDArray[np.uint64] | None],
-) -> Iterator[list[Data | None]]:
-    """The chunks of each shard, None for those that it does not have."""
+) -> Iterator[list[Data | StoredChunk | None]]:
+    """The chunks of each shard, None for those that it does not have; places of near ones."""
     spans = [
         []
         if shard is not None or found is None
@@ -250,7 +255,7 @@ def _fetch_chunks(
     fetched = _fetch_spans(shards, stored, spans)
     for row, (shard, found) in enumerate(zip(whole, places, strict=True)):
         own = iter(fetched[row])
-        chunks: list[Data | None] = []
+        chunks: list[Data | StoredChunk | None] = []
         for start, length in () if found is None else found.tolist():
             if start == _ABSENT:
                 chunks.append(None)
@@ -262,28 +267,31 @@ def _fetch_chunks(
 
 
 def _fetch_spans(
-    shards: FoundChunks, stored: list[StoredChunk | None], spans: list[list[Span]]
-) -> list[Sequence[Data | None]]:
-    """Bytes of spans of each shard, cut off at its end; those in objects are read together."""
-    near = [
-        (place, [(min(start, place.length), min(stop, place.length)) for start, stop in own])
+    shards: FoundChunks, stored: list[StoredChunk | None], spans: list[list[tuple[int, int]]]
+) -> list[Sequence[Data | StoredChunk | None]]:
+    """Bytes of spans of each shard, cut off at its end: those in objects are read together.
+
+    Of those in local files, there are their places.
+    """
+    parts = [
+        place.part(start, stop)
         for place, own in zip(stored, spans, strict=True)
         if place is not None
+        for start, stop in own
     ]
-    longest = max([stop - start for _, own in near for start, stop in own], default=0)
-    furthest = max([place.offset for place, _ in near], default=0)
-    require_readable_range(furthest, longest, shards.files.settings.limits)
+    require_readable(parts, shards.files.settings.limits)
     rows = [row for row, place in enumerate(stored) if place is None for _ in spans[row]]
-    parts = [
+    others = [
         (min(start, _WHOLE), min(stop, _WHOLE))
         for place, own in zip(stored, spans, strict=True)
         if place is None
         for start, stop in own
     ]
-    fetched = iter(shards.files.chunks.fetch_pieces(near))
-    others = iter(shards.fetch(rows, np.array(parts, np.int64)) if rows else ())
+    chunks = shards.files.chunks
+    own_parts = iter(parts if chunks.are_near else chunks.fetch_stored(parts))
+    other_parts = iter(shards.fetch(rows, np.array(others, np.int64)) if rows else ())
     return [
-        list(islice(others if place is None else fetched, len(own)))
+        list(islice(other_parts if place is None else own_parts, len(own)))
         for place, own in zip(stored, spans, strict=True)
     ]
 
