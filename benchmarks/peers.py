@@ -466,7 +466,7 @@ def main() -> None:
     parser.add_argument("--side", type=int, default=384, help="of the cube")
     parser.add_argument("--layouts", nargs="+", default=list(LAYOUTS), choices=LAYOUTS)
     parser.add_argument("--repeat", type=int, default=3, help="repetitions; the best counts")
-    parser.add_argument("--rounds", type=int, default=1, help="of one process; the best counts")
+    parser.add_argument("--rounds", type=int, default=2, help="of one process; the best counts")
     parser.add_argument("--latency", type=float, default=0, help="in a bucket that takes so long")
     parser.add_argument("--json", type=Path, help="also write the seconds to this file")
     parser.add_argument("--threads", nargs="+", type=int, help="only frazil, by number of threads")

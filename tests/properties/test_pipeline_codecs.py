@@ -1,7 +1,7 @@
 """Frazil's codec pipeline beside zarr's own: the same calls, the same values, bit by bit."""
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -34,7 +34,7 @@ from frazil.format.config import RepositoryConfig
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.paths import NodePath
-from frazil.zarrstore.pipeline import coding
+from frazil.zarrstore.pipeline import coding, reading
 from frazil.zarrstore.pipeline.coding import is_zstd_frame
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.store import SessionStore
@@ -130,6 +130,19 @@ def session_store(*, is_local: bool, is_inline: bool = True) -> Iterator[Session
         yield SessionStore(repository.writable_session("main"))
 
 
+@contextmanager
+def drawn_sizes(data: st.DataObject) -> Iterator[None]:
+    """Sometimes small chunks are treated as large ones.
+
+    They are read by the thread that decodes them, and of zstd only the beginning is decoded.
+    """
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(reading, "COPIED_BYTES", data.draw(st.sampled_from([0, 1 << 16])))
+        patched.setattr(reading, "QUICK_BYTES", data.draw(st.sampled_from([0, 2 << 20])))
+        patched.setattr(coding, "_ZSTD_BLOCK_BYTES", data.draw(st.sampled_from([1, 1 << 17])))
+        yield
+
+
 def same(left: Any, right: Any) -> None:
     one, other = np.asarray(left), np.asarray(right)
     assert (one.dtype, one.shape) == (other.dtype, other.shape)
@@ -144,7 +157,7 @@ def same(left: Any, right: Any) -> None:
 def test_any_array_is_read_and_written_as_by_zarr(
     case: Case, data: st.DataObject, *, is_local: bool, is_inline: bool
 ) -> None:
-    with session_store(is_local=is_local, is_inline=is_inline) as store:
+    with drawn_sizes(data), session_store(is_local=is_local, is_inline=is_inline) as store:
         ours, theirs = case.made(store), case.made({})
         assert isinstance(ours.async_array.codec_pipeline, SessionPipeline)
         assert isinstance(theirs.async_array.codec_pipeline, BatchedCodecPipeline)
@@ -174,7 +187,7 @@ def test_any_array_is_read_and_written_as_by_zarr(
 def test_what_is_stored_is_the_same_and_damage_does_the_same(
     case: Case, data: st.DataObject
 ) -> None:
-    with session_store(is_local=True) as store:
+    with drawn_sizes(data), session_store(is_local=True) as store:
         ours, theirs = case.made(store), case.made({})
         ours[...] = theirs[...] = case.values(case.shape, 1)
         for seed in range(2, data.draw(st.integers(2, 4))):
@@ -214,8 +227,12 @@ def stored(store: Store, key: str) -> bytes:
 
 def outcome(array: "zarr.Array[Any]") -> object:
     """What comes of reading it: bytes, or that it fails."""
+    return outcome_of(lambda: array[...])
+
+
+def outcome_of(read: Callable[[], Any]) -> object:
     try:
-        return np.asarray(array[...]).tobytes()
+        return np.asarray(read()).tobytes()
     except Exception:  # noqa: BLE001 -- codecs raise what they like
         return "failed"
 
@@ -280,6 +297,43 @@ def test_a_zstd_frame_is_known_from_one_with_something_after_it(
     after = data.draw(st.binary(min_size=1, max_size=40)) or frame
     assert not is_zstd_frame(frame + after, size)
     assert not is_zstd_frame(frame[: data.draw(st.integers(0, len(frame) - 1))], size)
+
+
+@settings(max_examples=scaled(15), deadline=None)
+@given(data=st.data(), checksum=st.booleans(), is_local=st.booleans())
+def test_parts_of_chunks_of_many_blocks_are_read(
+    data: st.DataObject, *, checksum: bool, is_local: bool
+) -> None:
+    shape, chunks = (70, 80, 90), (64, 64, 60)  # of which one has four blocks
+    values = np.random.default_rng(5).integers(0, 3000, shape, "u2")
+    with session_store(is_local=is_local) as store:
+        array = zarr.create_array(
+            store, name="x", shape=shape, chunks=chunks, dtype="u2",
+            compressors=ZstdCodec(level=1, checksum=checksum),
+        )  # fmt: skip
+        array[...] = values
+        for _ in range(5):
+            where = tuple(data.draw(places(length)) for length in shape)
+            same(array[where], values[where])
+
+
+def test_damage_of_a_chunk_is_found_if_it_is_before_what_is_read_or_has_a_checksum() -> None:
+    """Of a frame without a checksum, only the blocks that are wanted are decoded."""
+    values = np.random.default_rng(6).integers(0, 3000, (64, 64, 64), "u2")
+    for checksum in (False, True):
+        with session_store(is_local=True) as store:
+            array = zarr.create_array(
+                store, name="x", shape=values.shape, chunks=values.shape, dtype="u2",
+                compressors=ZstdCodec(level=1, checksum=checksum),
+            )  # fmt: skip
+            array[...] = values
+            whole = stored(store, "x/c/0/0/0")
+            damaged = whole[:-60000] + bytes(30000) + whole[-30000:]  # in the last block
+            sync(store.set("x/c/0/0/0", default_buffer_prototype().buffer.from_bytes(damaged)))
+            first = outcome_of(lambda array=array: array[:10])
+            assert first == ("failed" if checksum else values[:10].tobytes())
+            assert outcome_of(lambda array=array: array[60:]) == "failed"
+            assert outcome(array) == "failed"
 
 
 CHECKED = [[ZstdCodec(level=1)], [ZstdCodec(level=2, checksum=True), Crc32cCodec()]]

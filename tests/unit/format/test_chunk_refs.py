@@ -64,6 +64,20 @@ def test_lookup_works_where_a_row_does_not_fit_into_64_bits() -> None:
     assert refs.lookup(index([0, HUGE, 0], [1, 0, 0])).tolist() == [-1, -1]
 
 
+@pytest.mark.parametrize("top", [4, 200, HUGE])  # many, few, and keys of more than 64 bits
+@pytest.mark.parametrize("ndim", [1, 3])
+def test_one_index_is_found_where_a_lookup_finds_it(ndim: int, top: int) -> None:
+    rng = np.random.default_rng(top + ndim)
+    rows = distinct(rng.integers(1, top, (60, ndim), np.uint32, endpoint=True))
+    refs = inline(rows, *[b"x"] * len(rows))
+    near = np.concatenate([rows, rows[:20] - 1, rng.integers(0, HUGE, (20, ndim), np.uint32)])
+    assert [refs.find(each) for each in near.tolist()] == refs.lookup(near).tolist()
+    assert refs.find([-1] * ndim) == refs.find([2**32] * ndim) == -1
+    assert ChunkRefs.empty(ndim).find([0] * ndim) == -1
+    with pytest.raises(ValueError, match="axes"):
+        refs.find([1] * (ndim + 1))
+
+
 def test_lookup_in_nothing_finds_nothing() -> None:
     assert ChunkRefs.empty(2).lookup(index([0, 0])).tolist() == [-1]
 
