@@ -118,7 +118,7 @@ def _lookup_committed(files: Files, node: Node, wanted: npt.NDArray[np.uint32]) 
 
 
 def _lookup_few(files: Files, node: Node, wanted: npt.NDArray[np.uint32]) -> list[Found]:
-    """As `lookup_current`, by plain integers: numpy takes a microsecond for any call."""
+    """Like `lookup_current`, by plain integers: numpy takes a microsecond for any call."""
     grid = _grid(node)
     places = [(at, index) for at, index in enumerate(wanted.tolist()) if all(map(lt, index, grid))]
     asked = [

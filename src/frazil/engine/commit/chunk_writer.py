@@ -76,11 +76,7 @@ def store_chunks(
 
     def put(number: int) -> None:
         pieces = [piece for row in plan.objects[number].tolist() for piece in views[row]]
-        key = chunk_key(names[number])
-        if len(pieces) == 1:
-            store.put(key, pieces[0])
-        else:
-            store.put_pieces(key, pieces)
+        _put(store, names[number], pieces)
 
     every = range(len(names))
     if pool is None:
@@ -100,6 +96,13 @@ def store_chunks(
         length=length,
         inline=_inline_column(views, inline) if len(inline) else None,
     )
+
+
+def _put(store: ObjectStore, chunk: ChunkId, pieces: list[memoryview]) -> None:
+    if len(pieces) == 1:
+        store.put(chunk_key(chunk), pieces[0])
+    else:
+        store.put_pieces(chunk_key(chunk), pieces)
 
 
 def require_not_empty(length: Ints) -> None:
@@ -142,6 +145,16 @@ class ChunkWriter:
         chunk = ChunkId.random()
         self.store.put(chunk_key(chunk), view)
         return Native(chunk_id=chunk, offset=0, length=len(view))
+
+    def put_large(self, data: ChunkData) -> ChunkData | Native:
+        """Stores a chunk that would share its object with no other; others are given back."""
+        views = _views(data)
+        length = sum(map(len, views))
+        if length <= max(PACKED_BYTES, self.inline_threshold_bytes):
+            return data
+        chunk = ChunkId.random()
+        _put(self.store, chunk, views)
+        return Native(chunk_id=chunk, offset=0, length=length)
 
     def put_chunks(
         self,

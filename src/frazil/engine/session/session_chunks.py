@@ -30,7 +30,7 @@ from frazil.engine.commit.splitting import cell_sizes
 from frazil.engine.session.session_state import SessionState
 from frazil.errors import InvalidInputError
 from frazil.format.chunk_index import distinct
-from frazil.format.chunk_refs import ChunkRefs, Payload
+from frazil.format.chunk_refs import ChunkRefs, Native, Payload
 from frazil.format.nodes import ArrayData, Node
 from frazil.ids import ManifestId
 from frazil.objectstore.protocol import Data
@@ -104,17 +104,34 @@ class SessionChunks(SessionState):
         with self._editing() as changes:
             changes.pending(self._require_place(path, index)).set(index, payload)
 
+    def store_large(self, data: ChunkData) -> ChunkData | Native:
+        """Stores a large chunk in a local file; for `change_chunks`, which stores all others.
+
+        A thread that encodes one after the other needs memory for one. To a far store, more are
+        sent at the same time than there are such threads.
+        """
+        self._require_writable()
+        return data if self.files.store.far else self.chunk_writer().put_large(data)
+
     def change_chunks(
-        self, path: NodePath, index: npt.NDArray[np.uint32], data: Sequence[ChunkData | None]
+        self,
+        path: NodePath,
+        index: npt.NDArray[np.uint32],
+        data: Sequence[ChunkData | Native | None],
     ) -> None:
         """Stores many chunks, (m, ndim) and all different, at once; None deletes one."""
         _, array, _ = self._array_with_changes(path)
         self._require_writable()
         _require_inside(path, index, array)
-        is_set = np.array([each is not None for each in data], np.bool_)
-        given = [each for each in data if each is not None]
-        refs = self.chunk_writer().put_chunks(index[is_set], given, self.files.pool)
-        changed = ChunkChanges(refs=refs, deleted=distinct(index[~is_set]))
+        is_deleted = np.array([each is None for each in data], np.bool_)
+        is_stored = np.array([isinstance(each, Native) for each in data], np.bool_)
+        stored = [each for each in data if isinstance(each, Native)]
+        given = [each for each in data if each is not None and not isinstance(each, Native)]
+        wanted = index[~is_deleted & ~is_stored]
+        refs = self.chunk_writer().put_chunks(wanted, given, self.files.pool)
+        if stored:
+            refs = ChunkRefs.concat([refs, ChunkRefs.from_payloads(index[is_stored], stored)])
+        changed = ChunkChanges(refs=refs, deleted=distinct(index[is_deleted]))
         with self._editing() as changes:
             node, array = self._find_array(path)
             _require_inside(path, index, array)

@@ -35,12 +35,13 @@ from frazil.zarrstore.pipeline.reading import (
     Batch,
     Item,
     chunk_bytes,
+    coders,
     decode_chunks,
     is_basic,
     require_decodable,
     waves,
 )
-from frazil.zarrstore.pipeline.writing import encode_chunks, require_writable
+from frazil.zarrstore.pipeline.writing import Stored, encode_chunks, require_writable
 
 # Index in the shard, selection, place of that among the values, and whether it is the whole chunk.
 type InnerChunk = tuple[tuple[int, ...], Any, Any, bool]
@@ -330,21 +331,27 @@ def write_shards(batch: Batch, codec: Any, value: NDBuffer) -> int:
     return done
 
 
-def _encode_wave(
-    batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]
-) -> list[tuple[Buffer, ...] | None]:
+def _encode_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -> list[Stored]:
     """Whole shards to be stored, in pieces, None for those to be deleted."""
+    spec = batch.items[0][1]
     old = _old_shards(batch, codec, shards)
-    inner = codec._get_chunk_spec(batch.items[0][1])  # noqa: SLF001 -- zarr 3.4's
-    tasks: list[Any] = [
-        (shard.values, (None, inner, *chunk[1:]), None if chunk[3] else kept.get(chunk[0]))
-        for shard, kept in zip(shards, old, strict=True)
-        for chunk in shard.chunks
-    ]
-    encoded = iter(encode_chunks(coding, (), tasks))
-    for shard, kept in zip(shards, old, strict=True):
-        kept.update((chunk[0], next(encoded)) for chunk in shard.chunks)
-    return [_assemble(codec, batch.items[0][1], chunks) for chunks in old]
+    inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- zarr 3.4's
+
+    def encode(row: int) -> Stored:
+        shard, chunks = shards[row], old[row]
+        tasks: list[Any] = [
+            (shard.values, (None, inner, *chunk[1:]), None if chunk[3] else chunks.get(chunk[0]))
+            for chunk in shard.chunks
+        ]
+        encoded = encode_chunks(coding, (), tasks, lambda data: data)
+        chunks.update(zip([chunk[0] for chunk in shard.chunks], encoded, strict=True))
+        old[row] = {}
+        made = _assemble(codec, spec, chunks)
+        return None if made is None else batch.engine.store_large(made)
+
+    # Threads have a shard each, or of a few shards some chunks each.
+    every = range(len(shards))
+    return coders.map(encode, every) if len(every) >= 2 * coders.width else [*map(encode, every)]
 
 
 def _old_shards(

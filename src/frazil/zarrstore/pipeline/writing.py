@@ -3,7 +3,6 @@
 import asyncio
 import threading
 from collections.abc import Buffer, Callable, Sequence
-from functools import partial
 from math import prod
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -15,7 +14,9 @@ from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
 from frazil.dataclass import dataclass
+from frazil.engine.commit.chunk_writer import ChunkData
 from frazil.errors import ReadOnlyStoreError
+from frazil.format.chunk_refs import Native
 from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.coding import (
     Bytes,
@@ -41,6 +42,8 @@ from frazil.zarrstore.pipeline.reading import (
     writable,
 )
 
+type Stored = ChunkData | Native | None  # a chunk, the reference to it, or none
+
 _COMPARED_KINDS = "biufc"  # values of these kinds are equal or not, and nothing else
 _MERGED_KINDS = "biufcmM"
 
@@ -53,17 +56,18 @@ def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
         batch.engine.change_chunks(batch.path, part.index, encoded)
 
 
-def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Buffer | None]:
+def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Stored]:
     """Chunks to be stored, None for those to be deleted."""
     require_writable(batch)
-    encoded: list[Buffer | None] = [None] * len(batch.items)
+    encoded: list[Stored] = [None] * len(batch.items)
     for row, plain in _as_they_are(batch.items, coding, value):
         encoded[row] = plain
     todo = [row for row, made in enumerate(encoded) if made is None]
     old = _old_chunks(batch, todo)
     values = np.asarray(value.as_ndarray_like())
     tasks = [(values, batch.items[row], old.get(row)) for row in todo]
-    for row, made in zip(todo, encode_chunks(coding, batch.drop_axes, tasks), strict=True):
+    store = batch.engine.store_large
+    for row, made in zip(todo, encode_chunks(coding, batch.drop_axes, tasks, store), strict=True):
         encoded[row] = made
     return encoded
 
@@ -124,16 +128,23 @@ def _not_empty(spec: ArraySpec, dtype: np.dtype[Any]) -> Callable[[npt.NDArray[A
     return lambda values: bool(values[(0,) * values.ndim] != fill)
 
 
-def encode_chunks(
-    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
-) -> list[Buffer | None]:
-    """Chunks to be stored, merged with what was; None for those to be deleted."""
+def encode_chunks[T](
+    coding: Coding,
+    drop_axes: tuple[int, ...],
+    tasks: Sequence[Task],
+    store: Callable[[Buffer], T],
+) -> list[T | None]:
+    """Chunks merged with what was, and given to `store`; None for those to be deleted."""
     if not tasks:
         return []
     spec = tasks[0][1][1]
     units = in_units(tasks, prod(spec.shape) * spec.dtype.to_native_dtype().itemsize)
-    encoded = coders.map(partial(_encode_unit, coding, drop_axes), units)
-    return [chunk for chunks in encoded for chunk in chunks]
+
+    def run(unit: Sequence[Task]) -> list[T | None]:
+        encoded = _encode_unit(coding, drop_axes, unit)
+        return [None if chunk is None else store(chunk) for chunk in encoded]
+
+    return [chunk for chunks in coders.map(run, units) for chunk in chunks]
 
 
 def _encode_unit(
@@ -259,7 +270,7 @@ class _PendingWrite:
     value: NDBuffer
     done: "asyncio.Future[None]"
 
-    def encode(self) -> list[Buffer | None] | BaseException:
+    def encode(self) -> list[Stored] | BaseException:
         try:
             return encode_batch(self.batch, self.coding, self.value)
         except BaseException as error:  # noqa: BLE001 -- the caller is told
