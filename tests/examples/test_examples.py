@@ -1,6 +1,7 @@
 """The scripts in examples/ run with either package, and show the same."""
 
 import os
+import signal
 import subprocess
 import sys
 from functools import cache
@@ -23,15 +24,19 @@ def output(
     python: str | Path = sys.executable,
     path: str = "",
 ) -> str:
-    done = subprocess.run(
-        [python, "-W", "error", str(FOLDER / example), "--engine", engine],
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    for _ in range(3):
+        done = subprocess.run(
+            [python, "-W", "error", str(FOLDER / example), "--engine", engine],
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": path},
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+        )
+        # The reference crashes now and then, after all output, when its interpreter ends.
+        if engine != "icechunk" or done.returncode != -signal.SIGSEGV:
+            break
     assert done.returncode == 0, done.stderr
     return done.stdout
 
