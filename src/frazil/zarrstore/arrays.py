@@ -12,15 +12,19 @@ from weakref import WeakKeyDictionary
 import numpy as np
 import numpy.typing as npt
 import zarr
+from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import default_buffer_prototype
 from zarr.storage import MemoryStore
 
 from frazil.dataclass import dataclass
+from frazil.engine.files.caches import WeighedCache
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
 from frazil.paths import ROOT, NodePath
 from frazil.zarrstore.keys import METADATA_FILE, chunk_keys, key_prefix
-from frazil.zarrstore.pipeline.coding import use_fused_pipeline
+from frazil.zarrstore.pipeline.coding import is_supported, use_fused_pipeline
+from frazil.zarrstore.pipeline.reading import Batch, Item, divide_box
+from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.store import SessionStore
 
 type Selection = tuple[slice, ...]
@@ -48,6 +52,12 @@ def read_region(
 
     Values are put into `out` if that is given; it has the shape of the selection.
     """
+    direct = _find_direct(session, path)
+    region = None if direct is None else direct.region(session, path, selection)
+    if direct is not None and region is not None:
+        values = np.empty(region.shape, direct.dtype) if out is None else out
+        if direct.read(region, values):
+            return values
     array = open_array(session, path)
     _require_slices(array, selection)
     if out is None:
@@ -87,11 +97,99 @@ def write_region(
     Any number of threads may write to one array. A chunk that is written in part is read first, so
     two threads that write to different parts of one chunk take turns.
     """
+    direct = _find_direct(session, path)
+    region = None if direct is None else direct.region(session, path, selection)
+    if direct is not None and region is not None:
+        with _locks_of(session).held(path, region.batch.index):
+            if direct.write(region, np.asarray(values)):
+                return
     array = open_array(session, path)
     touched = _touched_chunks(array, selection)
     shape = [len(range(n)[part]) for part, n in zip(selection, array.shape, strict=True)]
     with _locks_of(session).held(path, touched):
         array[selection] = np.broadcast_to(values, shape)
+
+
+# Regions of arrays without zarr's own class of arrays, which takes milliseconds to open and runs
+# each selection in an event loop, on another thread.
+
+
+_NUMBERS = "biufc"  # kinds of dtype
+
+
+@dataclass(frozen=True, slots=True)
+class _Region:
+    batch: Batch
+    shape: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Direct:
+    """The pipeline of an array with a regular grid of chunks."""
+
+    pipeline: SessionPipeline
+    spec: ArraySpec  # of the chunks
+    dtype: np.dtype[Any]
+
+    @classmethod
+    def of(cls, array: "zarr.Array[Any]") -> "_Direct | None":
+        """None if zarr has to read and write the array."""
+        opened = array.async_array
+        grid, config, pipeline = opened._chunk_grid, opened.config, opened.codec_pipeline  # noqa: SLF001 -- zarr 3.4's
+        is_usual = grid.is_regular and config.read_missing_chunks and is_supported(array.dtype)
+        if not is_usual or not isinstance(pipeline, SessionPipeline):
+            return None
+        metadata, prototype = opened.metadata, default_buffer_prototype()
+        spec = ArraySpec(grid.chunk_shape, metadata.dtype, metadata.fill_value, config, prototype)
+        return cls(pipeline, spec, array.dtype)
+
+    def region(self, session: Session, path: NodePath, selection: Selection) -> _Region | None:
+        """None if it is empty or has steps."""
+        array = session.node(path).array
+        box = None if array is None else divide_box(selection, array.shape, self.spec.shape)
+        if box is None:
+            return None
+        items: list[Item] = [(None, self.spec, *chunk[1:]) for chunk in box.chunks]
+        index = np.array([chunk[0] for chunk in box.chunks], np.uint32)
+        index = index.reshape(len(items), len(selection))
+        return _Region(Batch(session, session.read_only, path, index, items, ()), box.shape)
+
+    def read(self, region: _Region, out: npt.NDArray[Any]) -> bool:
+        """False if zarr has to do it."""
+        if out.dtype != self.dtype or out.shape != region.shape:
+            return False
+        buffer = self.spec.prototype.nd_buffer.from_numpy_array(out)
+        return self.pipeline.read_batch(region.batch, buffer) is not None
+
+    def write(self, region: _Region, values: npt.NDArray[Any]) -> bool:
+        """False if zarr has to do it."""
+        if values.dtype != self.dtype:
+            if values.dtype.kind not in _NUMBERS or self.dtype.kind not in _NUMBERS:
+                return False
+            values = values.astype(self.dtype)  # as zarr does
+        buffer = self.spec.prototype.nd_buffer.from_numpy_array(
+            np.broadcast_to(values, region.shape)
+        )
+        return self.pipeline.write_batch(region.batch, buffer)
+
+
+# By the metadata of an array, and the settings of zarr that are looked at when it is opened.
+_directs: WeighedCache[tuple[bytes, tuple[Any, ...]], tuple[_Direct | None]] = WeighedCache(
+    256, lambda _: 1
+)
+
+
+def _find_direct(session: Session, path: NodePath) -> _Direct | None:
+    node = session.find_node(path)
+    if node is None or node.array is None:
+        return None  # zarr says so
+    setting = zarr.config.get
+    names = setting("codec_pipeline.path"), setting("buffer"), setting("ndbuffer")
+    key = node.user_data, (*names, *setting("array").items(), *setting("codecs").items())
+    if (known := _directs.find(key)) is None:
+        known = (_Direct.of(open_array(session, path)),)
+        _directs.remember(key, known)
+    return known[0]
 
 
 class _ChunkLocks:

@@ -1,6 +1,6 @@
 """Pools that are used by their own work, in part, or beside other work."""
 
-from threading import Lock, get_ident
+from threading import Barrier, Event, Lock, get_ident
 from time import sleep
 
 import pytest
@@ -34,6 +34,47 @@ def test_no_more_than_so_many_at_a_time() -> None:
     pool.map(work, range(12), at_most=3)
 
     assert running[1] <= 3
+
+
+def test_threads_take_the_next_item_when_they_are_free() -> None:
+    first_is_done = Event()
+    done: list[int] = []
+
+    def work(number: int) -> int:
+        if number == 0:
+            assert first_is_done.wait(10)  # until the others are done, by the other thread
+        else:
+            done.append(number)
+            if len(done) == 7:
+                first_is_done.set()
+        return number
+
+    assert Pool(2).map(work, range(8)) == list(range(8))
+    assert done == list(range(1, 8))
+
+
+def test_after_a_failure_no_more_is_begun_and_the_first_is_raised() -> None:
+    together, begun = Barrier(2), []
+
+    def fail(number: int) -> None:
+        begun.append(number)
+        together.wait(10)
+        raise ValueError(f"item {number}")
+
+    with pytest.raises(ValueError, match="item 0"):
+        Pool(2).map(fail, range(100))
+
+    assert sorted(begun) == [0, 1]
+
+
+def test_a_pool_whose_threads_are_busy_is_not_waited_for() -> None:
+    pool, release = Pool(2), Event()
+    busy = pool.start(lambda: release.wait(10))
+    try:
+        assert pool.map(str, range(5)) == list("01234")
+    finally:
+        release.set()
+    assert busy()
 
 
 def test_what_goes_on_beside_is_done_before_anything_is_raised() -> None:

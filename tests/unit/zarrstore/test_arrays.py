@@ -186,3 +186,67 @@ def test_a_pipeline_that_the_user_chose_stays(session: Session) -> None:
         array = open_array(session, X)
     use_fused_pipeline(array)
     assert isinstance(array.async_array.codec_pipeline, Chosen)
+
+
+def refuse(*_: object, **__: object) -> None:
+    raise AssertionError("zarr was asked to open the array")
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"chunks": (7, 11)},
+        {"chunks": (7, 11), "compressors": None, "fill_value": 5},
+        {"chunks": (5, 5), "shards": (20, 10)},
+    ],
+)
+def test_regions_need_zarr_once(
+    session: Session, options: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(session, **options)
+    every, some = (slice(None), slice(None)), (slice(3, 33), slice(9, 39))
+    read_region(session, X, every)
+    monkeypatch.setattr(zarr, "open_array", refuse)
+    write_region(session, X, some, 8)
+    expected = VALUES.copy()
+    expected[some] = 8
+    assert np.array_equal(read_region(session, X, every), expected)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {"array.read_missing_chunks": False},
+        {"codec_pipeline.path": "zarr.core.codec_pipeline.BatchedCodecPipeline"},
+    ],
+)
+def test_regions_obey_the_settings_of_zarr(session: Session, setting: dict[str, object]) -> None:
+    array = zarr.create_array(
+        SessionStore(session), name="x", shape=(10,), chunks=(5,), dtype="i4", fill_value=3
+    )
+    array[:5] = np.arange(5)
+    whole = (slice(None),)
+    assert np.array_equal(read_region(session, X, whole), [0, 1, 2, 3, 4, 3, 3, 3, 3, 3])
+    with zarr.config.set(setting):
+        try:
+            expected: object = np.asarray(open_array(session, X)[:]).tolist()
+        except zarr.errors.ChunkNotFoundError:
+            expected = "missing"
+        try:
+            found: object = read_region(session, X, whole).tolist()
+        except zarr.errors.ChunkNotFoundError:
+            found = "missing"
+        assert found == expected
+    assert np.array_equal(read_region(session, X, whole), [0, 1, 2, 3, 4, 3, 3, 3, 3, 3])
+
+
+def test_regions_see_an_array_that_grew_or_was_replaced(session: Session) -> None:
+    make(session, chunks=(7, 11))
+    every = (slice(None), slice(None))
+    assert read_region(session, X, every).shape == (50, 40)
+    open_array(session, X).resize((60, 40))
+    assert np.array_equal(read_region(session, X, every)[:50], VALUES)
+    assert not read_region(session, X, every)[50:].any()
+    other = VALUES[:20].astype("f8") / 3
+    zarr.create_array(SessionStore(session), name="x", data=other, chunks=(3, 40), overwrite=True)
+    assert np.array_equal(read_region(session, X, every), other)

@@ -231,6 +231,10 @@ class FoundChunks:
         places: list[StoredChunk | None] = [None] * self.count
         for part in self.found:
             refs, rows, numbers = part.refs, part.rows, part.at
+            if len(rows) <= _FEW:
+                for row, at in zip(rows.tolist(), numbers.tolist(), strict=True):
+                    places[at] = _stored_chunk(refs, row)
+                continue
             native = refs.kind[rows] == RefKind.NATIVE
             if not native.all():
                 rows, numbers = rows[native], numbers[native]
@@ -278,6 +282,12 @@ class FoundChunks:
             here = np.flatnonzero(rows >= 0)
             found.append(Found(part.refs, rows[here], here))
         return fetch_found(self.files, found, len(numbers), parts)
+
+
+def _stored_chunk(refs: ChunkRefs, row: int) -> StoredChunk | None:
+    if refs.kind.item(row) != RefKind.NATIVE:
+        return None
+    return StoredChunk(refs.chunk_id[row].tobytes(), refs.offset.item(row), refs.length.item(row))
 
 
 def _fetch_native(

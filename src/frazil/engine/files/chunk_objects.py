@@ -166,10 +166,13 @@ class ChunkFiles:
         return found
 
     def _read_parts(self, found: list[Data], parts: Parts, rows: list[int]) -> None:
-        divided = [parts.some(*share) for share in thread_shares(parts, self.pool.width)]
+        shares = thread_shares(parts, self.pool.width)
         with read_meter.waiting():
-            read = self.pool.map(self.store.read_parts, divided)
-        every = [part for some in read for part in some]
+            if len(shares) == 1:
+                every = self.store.read_parts(parts)
+            else:
+                read = self.pool.map(self.store.read_parts, [parts.some(*own) for own in shares])
+                every = [part for some in read for part in some]
         read_meter.add(fetched=sum(parts.length))
         # A part that was put into its target is complete.
         for at, (row, part, target) in enumerate(zip(rows, every, parts.into, strict=True)):

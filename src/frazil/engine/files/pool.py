@@ -39,33 +39,43 @@ class Pool:
     ) -> list[R]:
         """Results of `work` for each item, in order; raises the first failure once all stopped.
 
-        Items are divided into contiguous shares, one task per thread: submitting a task costs as
-        much as reading a small file. `at_most` bounds the number of threads further. Work that
-        calls this again runs on its own thread, so that no thread waits for another.
+        Each thread takes the next item when it is done with one, so that none waits for a thread
+        that starts late; after a failure no more are taken. `at_most` bounds the number of threads
+        further. Work that calls this again runs on its own thread, so that no thread waits for
+        another.
         """
-        shares = min(len(items), self.width, at_most or self.width)
-        if shares <= 1 or getattr(self._inside, "is_worker", False):
+        threads = min(len(items), self.width, at_most or self.width)
+        if threads <= 1 or getattr(self._inside, "is_worker", False):
             return [work(item) for item in items]
-        edges = [len(items) * share // shares for share in range(shares + 1)]
+        numbers = iter(range(len(items)))  # of items that no thread has taken
+        results: dict[int, R] = {}
+        failures: dict[int, BaseException] = {}
 
-        def run(share: int) -> list[R]:
+        def run() -> None:
             outer = getattr(self._inside, "is_worker", False)
             self._inside.is_worker = True
             try:
-                return [work(item) for item in items[edges[share] : edges[share + 1]]]
+                for number in numbers:
+                    try:
+                        results[number] = work(items[number])
+                    except BaseException as failure:  # noqa: BLE001 -- the caller raises it
+                        failures[number] = failure
+                    if failures:
+                        break
             finally:
                 self._inside.is_worker = outer
 
-        # The calling thread takes the last share itself, so a pool of one thread less suffices.
-        futures = [self._executor().submit(run, share) for share in range(shares - 1)]
+        # The calling thread works too, so a pool of one thread less suffices.
+        futures = [self._executor().submit(run) for _ in range(threads - 1)]
         try:
-            last = run(shares - 1)
+            run()
         finally:
-            settled = [future.exception() for future in futures]
-        for failure in settled:
-            if failure is not None:
-                raise failure
-        return [result for future in futures for result in future.result()] + last
+            for future in futures:
+                if not future.cancel():  # it has begun
+                    future.exception()
+        if failures:
+            raise failures[min(failures)]
+        return [results[number] for number in range(len(items))]
 
     def map_quickly[T, R](self, work: Callable[[T], R], items: Sequence[T]) -> list[R]:
         """A `map` for work that may be done before a thread has started.

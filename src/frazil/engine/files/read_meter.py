@@ -1,8 +1,6 @@
 """Counters of what this process reads of chunks: the metrics of Spark's tasks."""
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import astuple
 from threading import Lock
 from time import perf_counter
@@ -54,20 +52,21 @@ class ReadMeter:
             self._fetched += fetched
             self._decoded += decoded
 
-    @contextmanager
-    def waiting(self) -> Iterator[None]:
-        """Around a request for chunks, or several."""
+    def waiting(self) -> "ReadMeter":
+        """A context around a request for chunks, or several."""
+        return self
+
+    def __enter__(self) -> None:
         with self._lock:
             if self._waiters == 0:
                 self._since = perf_counter()
             self._waiters += 1
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._waiters -= 1
-                if self._waiters == 0:
-                    self._waiting_s += perf_counter() - self._since
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._waiters -= 1
+            if self._waiters == 0:
+                self._waiting_s += perf_counter() - self._since
 
     def restart(self) -> None:
         """Called in a forked child, which has none of the threads that may hold the lock."""

@@ -7,6 +7,8 @@ import threading
 import zlib
 from collections.abc import Buffer, Callable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import lru_cache, partial
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -84,6 +86,58 @@ def _indices(items: list[Item], first: ChunkKey) -> npt.NDArray[np.uint32]:
     start = len(text) - len("/".join(map(str, first.index)))
     numbers = "/".join([item[0].path[start:] for item in items])
     return np.fromstring(numbers, np.int64, sep="/").astype(np.uint32).reshape(-1, ndim)
+
+
+# Chunks of a selection by slices and integers: of an array, or of a shard.
+
+# Index in the grid, selection, place of that among the values, and whether it is the whole chunk,
+# as far as that is inside of the array.
+type ChunkOfBox = tuple[tuple[int, ...], Any, Any, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Box:
+    """What is selected, without the axes of integers, and its chunks."""
+
+    shape: tuple[int, ...]
+    chunks: Sequence[ChunkOfBox]
+
+
+@lru_cache(maxsize=8)  # most shards of a selection are wanted whole
+def divide_box(
+    selection: tuple[slice | int, ...], shape: tuple[int, ...], chunk: tuple[int, ...]
+) -> Box | None:
+    """Divides what is selected of an array of this shape; None if slices are empty or have steps.
+
+    Chunks are those of a regular grid.
+    """
+    if len(selection) != len(shape):
+        return None
+    axes: list[list[Any]] = []
+    selected: list[int] = []
+    for part, length, size in zip(selection, shape, chunk, strict=True):
+        if isinstance(part, int):
+            place = range(length)[part]
+            is_whole = min(size, length - place // size * size) == 1
+            axes.append([(place // size, place % size, None, is_whole)])
+            continue
+        start, stop, step = part.indices(length)
+        if step != 1 or start >= stop:
+            return None
+        along = []
+        for at in range(start // size, (stop - 1) // size + 1):
+            low, high = at * size, min((at + 1) * size, length)
+            first, last = max(start, low), min(stop, high)
+            own, target = slice(first - low, last - low), slice(first - start, last - start)
+            along.append((at, own, target, first == low and last == high))
+        axes.append(along)
+        selected.append(stop - start)
+    chunks = []
+    for parts in product(*axes):
+        index, within, targets, are_whole = zip(*parts, strict=True) if parts else ((),) * 4
+        kept = tuple(target for target in targets if target is not None)
+        chunks.append((index, within, kept, all(are_whole)))
+    return Box(tuple(selected), chunks)
 
 
 # Placement of the values of a chunk.
@@ -355,8 +409,8 @@ def read_batch(batch: Batch, coding: Coding, out: NDBuffer) -> tuple[GetResult, 
     results: list[GetResult] = []
     if not coding.is_plain:  # of others, the whole chunk is decoded
         require_decodable(chunk_bytes(batch), batch.engine.files.settings.limits)
-    for start, stop in waves(len(batch.items), chunk_bytes(batch)):
-        results += _read_wave(batch.part(start, stop), coding, out)
+    for part in in_waves(batch, chunk_bytes(batch)):
+        results += _read_wave(part, coding, out)
     return tuple(results)
 
 
@@ -366,10 +420,12 @@ def is_near(batch: Batch) -> bool:
     return not files.store.far and not files.settings.virtual.grants
 
 
-def waves(count: int, size_bytes: int) -> list[tuple[int, int]]:
-    """Yields ranges of `count` chunks of that size that are in memory together."""
-    size = max(1, WAVE_BYTES // max(1, size_bytes))
-    return [(start, min(start + size, count)) for start in range(0, count, size)]
+def in_waves(batch: Batch, size_bytes: int) -> list[Batch]:
+    """Divides a batch into chunks of that size that are in memory together."""
+    count, size = len(batch.items), max(1, WAVE_BYTES // max(1, size_bytes))
+    if count <= size:
+        return [batch]
+    return [batch.part(start, start + size) for start in range(0, count, size)]
 
 
 def chunk_bytes(batch: Batch) -> int:
@@ -413,15 +469,13 @@ def decode_chunks(
     if not tasks:
         return []
     spec = tasks[0][1][1]
-    decode = _unpack_unit if coding.knows(spec) else _decode_unit
-    if len(tasks) * _decoded_bytes(spec) <= QUICK_BYTES:
-        tasks = _read_stored(files, tasks)  # threads would wait for each other's turn to do this
-
-    def run(unit: Sequence[UnreadTask]) -> list[GetResult]:
-        return decode(coding, drop_axes, _read_stored(files, unit))
-
-    units = in_units(tasks, _decoded_bytes(spec))
-    return [result for results in coders.map(run, units) for result in results]
+    size = _decoded_bytes(spec)
+    decode = partial(_unpack_unit if coding.knows(spec) else _decode_unit, coding, drop_axes)
+    if len(tasks) * size <= QUICK_BYTES:  # threads would wait for each other's turn to read
+        results = coders.map(decode, in_units(_read_stored(files, tasks), size))
+    else:
+        results = coders.map(lambda unit: decode(_read_stored(files, unit)), in_units(tasks, size))
+    return [result for some in results for result in some]
 
 
 def _read_stored(files: ChunkFiles, tasks: Sequence[UnreadTask]) -> Sequence[Task]:

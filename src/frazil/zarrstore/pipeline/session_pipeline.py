@@ -1,7 +1,7 @@
 """Frazil's codec pipeline."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from threading import Lock
@@ -23,7 +23,13 @@ from frazil.dataclass import dataclass
 from frazil.engine.commit.chunk_writer import PACKED_BYTES
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
-from frazil.zarrstore.pipeline.coding import ARE_THERE, Coding, FusedCodecPipeline, fused_pipeline
+from frazil.zarrstore.pipeline.coding import (
+    ARE_THERE,
+    Coding,
+    FusedCodecPipeline,
+    GetResult,
+    fused_pipeline,
+)
 from frazil.zarrstore.pipeline.reading import (
     QUICK_BYTES,
     Batch,
@@ -125,28 +131,35 @@ class SessionPipeline(CodecPipeline):
 
     async def read(
         self, batch_info: Iterable[Item], out: NDBuffer, drop_axes: tuple[int, ...] = ()
-    ) -> tuple[Any, ...]:
+    ) -> tuple[GetResult, ...]:
         items = list(batch_info)
         if not _is_usual(items, out):
             return await self.usual.read(items, out, drop_axes)
         batch = Batch.of(items, drop_axes)
-        if not self.supports_partial_decode:
-            size = read_bytes(batch, self.coding, out)
-            return await _run(batch, size, partial(read_batch, batch, self.coding, out))
-        found = None
-        codec = self.usual.array_bytes_codec
-        if type(codec) is ShardingCodec:
-            size = inner_read_bytes(codec, out)
-            found = await _run(batch, size, partial(read_shards, batch, codec, out))
+        work = partial(self.read_batch, batch, out)
+        if self._read_bytes(batch, out) <= QUICK_BYTES and is_near(batch) and _is_alone():
+            found = work()  # two changes of thread take as long as reading a few chunks
+        else:
+            found = await asyncio.to_thread(work)
         return await self.usual.read(items, out, drop_axes) if found is None else found
+
+    def read_batch(self, batch: Batch, out: NDBuffer) -> tuple[GetResult, ...] | None:
+        """Like `read`, on this thread; None if zarr's own pipeline has to do it."""
+        if not self.supports_partial_decode:
+            return read_batch(batch, self.coding, out)
+        codec = self.usual.array_bytes_codec
+        return read_shards(batch, codec, out) if type(codec) is ShardingCodec else None
+
+    def _read_bytes(self, batch: Batch, out: NDBuffer) -> int:
+        """Decoded bytes that a selection needs, about."""
+        if self.supports_partial_decode:
+            return inner_read_bytes(self.usual.array_bytes_codec, out)
+        return read_bytes(batch, self.coding, out)
 
     async def write(
         self, batch_info: Iterable[Item], value: NDBuffer, drop_axes: tuple[int, ...] = ()
     ) -> None:
-        if self.misfit is not None:
-            raise InvalidInputError(
-                f"cannot write to the array: {self.misfit}", kind="bad-metadata"
-            )
+        self._require_fitting()
         items = list(batch_info)
         if not _is_usual(items, value):
             await self.usual.write(items, value, drop_axes)
@@ -167,16 +180,26 @@ class SessionPipeline(CodecPipeline):
         else:
             await asyncio.to_thread(write_batch, batch, self.coding, value)
 
+    def write_batch(self, batch: Batch, value: NDBuffer) -> bool:
+        """Like `write`, on this thread; False if zarr's own pipeline has to do it again."""
+        self._require_fitting()
+        if not self.supports_partial_encode:
+            write_batch(batch, self.coding, value)
+            return True
+        codec = self.usual.array_bytes_codec
+        is_known = type(codec) is ShardingCodec
+        return is_known and write_shards(batch, codec, value) == len(batch.items)
 
-async def _run[T](batch: Batch, size_bytes: int, work: Callable[[], T]) -> T:
-    """Runs work that reads so many decoded bytes, on another thread unless it is quick.
+    def _require_fitting(self) -> None:
+        if self.misfit is not None:
+            raise InvalidInputError(
+                f"cannot write to the array: {self.misfit}", kind="bad-metadata"
+            )
 
-    It is if there is little to decode, all of it is near, and nothing else uses this loop: two
-    changes of thread take as long as reading a few chunks.
-    """
-    if size_bytes <= QUICK_BYTES and is_near(batch) and len(asyncio.all_tasks()) == 1:
-        return work()
-    return await asyncio.to_thread(work)
+
+def _is_alone() -> bool:
+    """True if nothing else uses the event loop of this thread."""
+    return len(asyncio.all_tasks()) == 1
 
 
 def is_of_session(store: Store) -> bool:

@@ -8,7 +8,7 @@ are encoded and decoded together, on threads.
 import json
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice, product
+from itertools import islice
 from math import prod
 from typing import Any
 
@@ -33,25 +33,100 @@ from frazil.zarrstore.pipeline.reading import (
     MISSING,
     PRESENT,
     Batch,
+    ChunkOfBox,
     Item,
     chunk_bytes,
     coders,
     decode_chunks,
+    divide_box,
+    in_waves,
     is_basic,
     require_decodable,
-    waves,
 )
 from frazil.zarrstore.pipeline.writing import Stored, encode_chunks, require_writable
-
-# Index in the shard, selection, place of that among the values, and whether it is the whole chunk.
-type InnerChunk = tuple[tuple[int, ...], Any, Any, bool]
 
 # Offset and length of every chunk of a shard, (*grid, 2).
 type ShardIndex = npt.NDArray[np.uint64]
 
 _USUAL_INDEX = (BytesCodec(endian="little"), Crc32cCodec())
-_ABSENT = np.iinfo(np.uint64).max  # the offset of a chunk that a shard does not have
+_ABSENT = int(np.iinfo(np.uint64).max)  # the offset of a chunk that a shard does not have
 _WHOLE = np.iinfo(np.int64).max
+_FEW = 16  # chunks whose places in a shard are looked up one by one
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sharding:
+    """A sharding codec with shards of one shape: what zarr 3.4 has under private names."""
+
+    codec: Any
+    grid: tuple[int, ...]  # chunks of a shard along each axis
+    inner: ArraySpec  # of such a chunk
+    inner_bytes: int
+    index_bytes: int
+    is_index_usual: bool
+    coding: Coding | None  # of the chunks; None if they are only decoded asynchronously
+
+    @property
+    def is_index_first(self) -> bool:
+        return bool(self.codec.index_location == "start")
+
+    def decode_index(self, head: Data) -> ShardIndex:
+        """Decodes the index, given alone or with its whole shard."""
+        own = head[: self.index_bytes] if self.is_index_first else head[-self.index_bytes :]
+        if self.is_index_usual:
+            found = np.empty((*self.grid, 2), "<u8")
+            if Unpack(checksums=1).into(own, found.reshape(-1).view(np.uint8)):
+                return found
+        stored = default_buffer_prototype().buffer.from_bytes(own)
+        decoded = self.codec._decode_shard_index_sync(stored, self.grid)  # noqa: SLF001 -- zarr 3.4's
+        index: ShardIndex = decoded.offsets_and_lengths
+        return index
+
+    def encode_index(self, index: ShardIndex) -> Buffer:
+        encoded = self.codec._encode_shard_index_sync(_ShardIndex(self.grid, index))  # noqa: SLF001 -- zarr 3.4's
+        head: Buffer = encoded.as_numpy_array()
+        return head
+
+    def chunks_in_order(self) -> Iterator[tuple[int, ...]]:
+        """Index of every chunk, in the order in which zarr writes them."""
+        order = self.codec.subchunk_write_order
+        indices: Iterator[tuple[int, ...]] = self.codec._subchunk_order_iter(self.grid, order)  # noqa: SLF001 -- zarr 3.4's
+        return indices
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Same:
+    """A codec as a key: some of those inside, such as blosc, cannot be hashed."""
+
+    codec: Any
+
+    def __hash__(self) -> int:
+        return id(self.codec)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Same) and other.codec is self.codec
+
+
+def sharding_of(codec: Any, spec: ArraySpec) -> Sharding:
+    """`spec` is that of a shard."""
+    return _sharding_of(_Same(codec), spec)
+
+
+@lru_cache(maxsize=64)
+def _sharding_of(same: _Same, spec: ArraySpec) -> Sharding:
+    codec = same.codec
+    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
+    inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- same
+    codecs = codec._get_inner_chunk_transform(spec).codecs  # noqa: SLF001 -- same
+    return Sharding(
+        codec=codec,
+        grid=grid,
+        inner=inner,
+        inner_bytes=prod(inner.shape) * inner.dtype.to_native_dtype().itemsize,
+        index_bytes=codec._shard_index_size(grid),  # noqa: SLF001 -- same
+        is_index_usual=codec.index_codecs == _USUAL_INDEX,
+        coding=Coding.of(codecs),
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,14 +135,16 @@ class _Shard:
 
     item: Item
     values: npt.NDArray[Any]  # of what is selected of the shard
-    chunks: Sequence[InnerChunk]
+    chunks: Sequence[ChunkOfBox]
     is_total: bool  # whether every chunk of it is wanted
 
-    @property
-    def index(self) -> tuple[npt.NDArray[np.int64], ...]:
-        """Index of the chunks along each axis."""
-        ndim = len(self.item[1].shape)
-        return tuple(np.array([chunk[0] for chunk in self.chunks], np.int64).reshape(-1, ndim).T)
+    def places(self, index: ShardIndex) -> list[list[int]]:
+        """Offset and length of each of the chunks, from the index of the shard."""
+        if len(self.chunks) <= _FEW:
+            return [index[chunk[0]].tolist() for chunk in self.chunks]
+        rows = np.array([chunk[0] for chunk in self.chunks], np.int64)
+        found: list[list[int]] = index[tuple(rows.T)].tolist()
+        return found
 
 
 def inner_read_bytes(codec: Any, out: NDBuffer) -> int:
@@ -80,59 +157,57 @@ def inner_read_bytes(codec: Any, out: NDBuffer) -> int:
 
 def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...] | None:
     """Puts what is selected into `out`; None if that is not as simple as we know it."""
-    spec = batch.items[0][1]
-    coding = Coding.of(codec._get_inner_chunk_transform(spec).codecs)  # noqa: SLF001 -- zarr 3.4's
-    if coding is None:
+    sharding = sharding_of(codec, batch.items[0][1])
+    if sharding.coding is None:
         return None
     values = np.asarray(out.as_ndarray_like())
-    itemsize = spec.dtype.to_native_dtype().itemsize
-    size = max(values.size // len(batch.items), prod(codec.chunk_shape)) * itemsize
+    size = max(values.nbytes // len(batch.items), sharding.inner_bytes)
     results: list[GetResult] = []
-    for start, stop in waves(len(batch.items), size):
-        part = batch.part(start, stop)
-        shards = _plan(part, codec, values)
+    for part in in_waves(batch, size):
+        shards = _plan(part, sharding, values)
         if shards is None:
             return None
-        results += _read_wave(part, codec, coding, shards)
+        results += _read_wave(part, sharding, sharding.coding, shards)
     return tuple(results)
 
 
-def _read_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -> list[GetResult]:
-    spec = batch.items[0][1]
+def _read_wave(
+    batch: Batch, sharding: Sharding, coding: Coding, shards: list[_Shard]
+) -> list[GetResult]:
     found = batch.engine.find_chunks(batch.path, batch.index)
     stored = found.stored()
-    whole, indices = _fetch_indices(found, stored, codec, shards)
+    whole, indices = _fetch_indices(found, stored, sharding, shards)
     places = [
-        None if index is None else index[shard.index]
+        None if index is None else shard.places(index)
         for shard, index in zip(shards, indices, strict=True)
     ]
-    inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- zarr 3.4's
-    inner_bytes = prod(inner.shape) * inner.dtype.to_native_dtype().itemsize
-    require_decodable(inner_bytes, batch.engine.files.settings.limits)
+    require_decodable(sharding.inner_bytes, batch.engine.files.settings.limits)
     tasks = [
-        (shard.values, (None, inner, *chunk[1:]), own)
+        (shard.values, (None, sharding.inner, *chunk[1:]), own)
         for shard, data in zip(shards, _fetch_chunks(found, stored, whole, places), strict=True)
         for chunk, own in zip(shard.chunks, data, strict=False)  # none of a missing shard
     ]
     decode_chunks(batch.engine.files.chunks, coding, (), tasks)
     decoded = sum(own is not None for _, _, own in tasks)
     there = sum(index is not None for index in indices)
-    read_meter.add(chunks=there, decoded=decoded * inner_bytes)
+    read_meter.add(chunks=there, decoded=decoded * sharding.inner_bytes)
     return list(map(_result, shards, indices))
 
 
-def _plan(batch: Batch, codec: Any, values: npt.NDArray[Any]) -> list[_Shard] | None:
+def _plan(batch: Batch, sharding: Sharding, values: npt.NDArray[Any]) -> list[_Shard] | None:
     spec = batch.items[0][1]
-    count = prod(n // size for n, size in zip(spec.shape, codec.chunk_shape, strict=True))
+    count = prod(sharding.grid)
     shards = []
     for item in batch.items:
         if item[1] is not spec or not is_basic(item[3]):
             return None
-        place = np.expand_dims(_part(values, item[3]), batch.drop_axes)
-        chunks = _inner_chunks(item[2], spec.shape, codec.chunk_shape, place.shape)
+        place = _part(values, item[3])
+        if batch.drop_axes:
+            place = np.expand_dims(place, batch.drop_axes)
+        chunks = _inner_chunks(item[2], spec.shape, sharding.inner.shape, place.shape)
         if chunks is None:
             return None
-        is_total = len({chunk[0] for chunk in chunks}) == count
+        is_total = len(chunks) >= count and len({chunk[0] for chunk in chunks}) == count
         shards.append(_Shard(item, place, chunks, is_total))
     return shards
 
@@ -148,56 +223,24 @@ def _part(values: npt.NDArray[Any], target: tuple[Any, ...]) -> npt.NDArray[Any]
 
 def _inner_chunks(
     selection: Any, shape: tuple[int, ...], inner: tuple[int, ...], selected: tuple[int, ...]
-) -> Sequence[InnerChunk] | None:
+) -> Sequence[ChunkOfBox] | None:
     """Chunks that a selection of a shard touches; None if it does not have the shape `selected`."""
     if is_basic(selection):
-        found = _basic_chunks(selection, shape, inner)
+        found = divide_box(selection, shape, inner)
         if found is not None:
-            return found[1] if found[0] == selected else None
+            return found.chunks if found.shape == selected else None
     indexer = get_indexer(selection, shape=shape, chunk_grid=ChunkGrid.from_sizes(shape, inner))
     if hasattr(indexer, "sel_shape") or selected != indexer.shape:
         return None
     return list(indexer)
 
 
-@lru_cache(maxsize=8)  # most shards of a selection are wanted whole
-def _basic_chunks(
-    selection: tuple[slice | int, ...], shape: tuple[int, ...], inner: tuple[int, ...]
-) -> tuple[tuple[int, ...], Sequence[InnerChunk]] | None:
-    """The shape of what is selected, and its chunks; None if slices are empty or have steps."""
-    if len(selection) != len(shape):
-        return None
-    axes: list[list[Any]] = []
-    selected: list[int] = []
-    for part, length, size in zip(selection, shape, inner, strict=True):
-        if isinstance(part, int):
-            place = range(length)[part]
-            axes.append([(place // size, place % size, None, False)])
-            continue
-        start, stop, step = part.indices(length)
-        if step != 1 or start >= stop:
-            return None
-        along = []
-        for at in range(start // size, (stop - 1) // size + 1):
-            first, last = max(start, at * size), min(stop, (at + 1) * size)
-            own = slice(first - at * size, last - at * size)
-            along.append((at, own, slice(first - start, last - start), last - first == size))
-        axes.append(along)
-        selected.append(stop - start)
-    chunks = []
-    for parts in product(*axes):
-        index, within, target, is_whole = zip(*parts, strict=True) if parts else ((), (), (), ())
-        chunks.append((index, within, tuple(t for t in target if t is not None), all(is_whole)))
-    return tuple(selected), chunks
-
-
 def _fetch_indices(
-    found: FoundChunks, stored: list[StoredChunk | None], codec: Any, shards: list[_Shard]
+    found: FoundChunks, stored: list[StoredChunk | None], sharding: Sharding, shards: list[_Shard]
 ) -> tuple[list[Data | None], list[ShardIndex | None]]:
     """Shards of which all is wanted, unless they are near, and the index of each that there is."""
-    grid = codec._get_chunks_per_shard(shards[0].item[1])  # noqa: SLF001 -- zarr 3.4's
-    cache, location = found.files.caches.shard_indices, codec.index_location
-    is_usual = codec.index_codecs == _USUAL_INDEX
+    cache, location = found.files.caches.shard_indices, sharding.codec.index_location
+    grid, is_usual = sharding.grid, sharding.is_index_usual
     are_near = found.files.chunks.are_near
     is_whole = [
         shard.is_total and (place is None or not are_near)
@@ -211,13 +254,14 @@ def _fetch_indices(
         for row, place in enumerate(stored)
     ]
     missing = [row for row, index in enumerate(indices) if index is None]
-    size = codec._shard_index_size(grid)  # noqa: SLF001 -- same
-    part = (0, size) if location == "start" else (-size, _WHOLE)
+    if not missing:
+        return whole, indices
+    size = sharding.index_bytes
+    part = (0, size) if sharding.is_index_first else (-size, _WHOLE)
     parts = np.array([(0, _WHOLE) if is_whole[row] else part for row in missing], np.int64)
-    heads = found.fetch(missing, parts) if missing else ()
-    for row, head in zip(missing, heads, strict=True):
+    for row, head in zip(missing, found.fetch(missing, parts), strict=True):
         if head is not None:
-            indices[row] = index = _decode_index(codec, grid, head)
+            indices[row] = index = sharding.decode_index(head)
             if is_whole[row]:
                 whole[row] = head
             elif is_usual and (place := stored[row]) is not None:
@@ -225,39 +269,24 @@ def _fetch_indices(
     return whole, indices
 
 
-def _decode_index(codec: Any, grid: tuple[int, ...], head: Data) -> ShardIndex:
-    """Decodes the index, given alone or with its whole shard."""
-    size = codec._shard_index_size(grid)  # noqa: SLF001 -- zarr 3.4's
-    own = head[:size] if codec.index_location == "start" else head[-size:]
-    if codec.index_codecs == _USUAL_INDEX:
-        found = np.empty((*grid, 2), "<u8")
-        if Unpack(checksums=1).into(own, found.reshape(-1).view(np.uint8)):
-            return found
-    stored = default_buffer_prototype().buffer.from_bytes(own)
-    index: ShardIndex = codec._decode_shard_index_sync(  # noqa: SLF001 -- same
-        stored, grid
-    ).offsets_and_lengths
-    return index
-
-
 def _fetch_chunks(
     shards: FoundChunks,
     stored: list[StoredChunk | None],
     whole: list[Data | None],
-    places: list[npt.NDArray[np.uint64] | None],
+    places: list[list[list[int]] | None],
 ) -> Iterator[list[Data | StoredChunk | None]]:
     """The chunks of each shard, None for those that it does not have; places of near ones."""
     spans = [
         []
         if shard is not None or found is None
-        else [(at, at + length) for at, length in found.tolist() if at != _ABSENT]
+        else [(at, at + length) for at, length in found if at != _ABSENT]
         for shard, found in zip(whole, places, strict=True)
     ]
     fetched = _fetch_spans(shards, stored, spans)
     for row, (shard, found) in enumerate(zip(whole, places, strict=True)):
         own = iter(fetched[row])
         chunks: list[Data | StoredChunk | None] = []
-        for start, length in () if found is None else found.tolist():
+        for start, length in found or ():
             if start == _ABSENT:
                 chunks.append(None)
             elif shard is not None:
@@ -312,41 +341,42 @@ def write_shards(batch: Batch, codec: Any, value: NDBuffer) -> int:
 
     The others are not as simple as we know it.
     """
-    spec = batch.items[0][1]
-    coding = Coding.of(codec._get_inner_chunk_transform(spec).codecs)  # noqa: SLF001 -- zarr 3.4's
+    sharding = sharding_of(codec, batch.items[0][1])
     values = np.asarray(value.as_ndarray_like())
-    if coding is None:
+    if sharding.coding is None:
         return 0
     require_writable(batch)
     done = 0
-    for start, stop in waves(len(batch.items), chunk_bytes(batch)):
-        part = batch.part(start, stop)
-        shards = _plan(part, codec, values)
+    for part in in_waves(batch, chunk_bytes(batch)):
+        shards = _plan(part, sharding, values)
         if shards is None:
             break
-        batch.engine.change_chunks(
-            batch.path, part.index, _encode_wave(part, codec, coding, shards)
-        )
-        done = stop
+        encoded = _encode_wave(part, sharding, sharding.coding, shards)
+        batch.engine.change_chunks(batch.path, part.index, encoded)
+        done += len(shards)
     return done
 
 
-def _encode_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard]) -> list[Stored]:
+def _encode_wave(
+    batch: Batch, sharding: Sharding, coding: Coding, shards: list[_Shard]
+) -> list[Stored]:
     """Whole shards to be stored, in pieces, None for those to be deleted."""
-    spec = batch.items[0][1]
-    old = _old_shards(batch, codec, shards)
-    inner = codec._get_chunk_spec(spec)  # noqa: SLF001 -- zarr 3.4's
+    old = _old_shards(batch, sharding, shards)
 
     def encode(row: int) -> Stored:
         shard, chunks = shards[row], old[row]
         tasks: list[Any] = [
-            (shard.values, (None, inner, *chunk[1:]), None if chunk[3] else chunks.get(chunk[0]))
+            (
+                shard.values,
+                (None, sharding.inner, *chunk[1:]),
+                None if chunk[3] else chunks.get(chunk[0]),
+            )
             for chunk in shard.chunks
         ]
         encoded = encode_chunks(coding, (), tasks, lambda data: data)
         chunks.update(zip([chunk[0] for chunk in shard.chunks], encoded, strict=True))
         old[row] = {}
-        made = _assemble(codec, spec, chunks)
+        made = _assemble(sharding, chunks)
         return None if made is None else batch.engine.store_large(made)
 
     # Threads have a shard each, or of a few shards some chunks each.
@@ -355,7 +385,7 @@ def _encode_wave(batch: Batch, codec: Any, coding: Coding, shards: list[_Shard])
 
 
 def _old_shards(
-    batch: Batch, codec: Any, shards: list[_Shard]
+    batch: Batch, sharding: Sharding, shards: list[_Shard]
 ) -> list[dict[tuple[int, ...], Buffer | None]]:
     """Stored chunks of each shard by index; none of shards that are overwritten altogether."""
     partly = [
@@ -368,13 +398,12 @@ def _old_shards(
         stored = batch.engine.fetch_chunks(batch.path, batch.index[partly])
         for row, data in zip(partly, stored, strict=True):
             if data is not None:
-                found[row] = _stored_chunks(codec, shards[row].item[1], data)
+                found[row] = _stored_chunks(sharding, data)
     return found
 
 
-def _stored_chunks(codec: Any, spec: ArraySpec, data: Data) -> dict[tuple[int, ...], Buffer | None]:
-    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
-    places = _decode_index(codec, grid, data)
+def _stored_chunks(sharding: Sharding, data: Data) -> dict[tuple[int, ...], Buffer | None]:
+    places = sharding.decode_index(data)
     index = np.argwhere(places[..., 0] != _ABSENT)
     chunks: dict[tuple[int, ...], Buffer | None] = {}
     for at, (start, length) in zip(
@@ -382,23 +411,21 @@ def _stored_chunks(codec: Any, spec: ArraySpec, data: Data) -> dict[tuple[int, .
     ):
         if start + length > len(data):
             raise FormatError(
-                f"a shard has {len(data)} bytes, and a chunk of its grid {grid} that ends at"
-                f" {start + length}: it is damaged, and was not changed"
+                f"a shard has {len(data)} bytes, and a chunk of its grid {sharding.grid} that ends"
+                f" at {start + length}: it is damaged, and was not changed"
             )
         chunks[at] = memoryview(data)[start : start + length]
     return chunks
 
 
 def _assemble(
-    codec: Any, spec: ArraySpec, chunks: dict[tuple[int, ...], Buffer | None]
+    sharding: Sharding, chunks: dict[tuple[int, ...], Buffer | None]
 ) -> tuple[Buffer, ...] | None:
     """Pieces of a shard of these chunks, in the order that zarr has; None if there are none."""
-    grid = codec._get_chunks_per_shard(spec)  # noqa: SLF001 -- zarr 3.4's
-    index = np.full((*grid, 2), _ABSENT, np.uint64)
-    is_first = codec.index_location == "start"
-    at = codec._shard_index_size(grid) if is_first else 0  # noqa: SLF001 -- same
+    index = np.full((*sharding.grid, 2), _ABSENT, np.uint64)
+    at = sharding.index_bytes if sharding.is_index_first else 0
     parts: list[Buffer] = []
-    for place in codec._subchunk_order_iter(grid, codec.subchunk_write_order):  # noqa: SLF001 -- same
+    for place in sharding.chunks_in_order():
         chunk = chunks.get(place)
         if chunk is not None and (length := memoryview(chunk).nbytes):
             index[place] = at, length
@@ -406,8 +433,8 @@ def _assemble(
             parts.append(chunk)
     if not parts:
         return None
-    head = codec._encode_shard_index_sync(_ShardIndex(grid, index)).as_numpy_array()  # noqa: SLF001 -- same
-    return (head, *parts) if is_first else (*parts, head)
+    head = sharding.encode_index(index)
+    return (head, *parts) if sharding.is_index_first else (*parts, head)
 
 
 # Inner chunks that do not fit into their shard once it is transposed. Pure, on `zarr.json`.

@@ -34,11 +34,11 @@ from frazil.zarrstore.pipeline.reading import (
     chunk_bytes,
     coders,
     in_units,
+    in_waves,
     is_basic,
     reshape_chunk,
     run_of,
     scratch,
-    waves,
     writable,
 )
 
@@ -50,8 +50,7 @@ _MERGED_KINDS = "biufcmM"
 
 def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
     """Stores the chunks with these values in them; chunks that are only fill value are deleted."""
-    for start, stop in waves(len(batch.items), chunk_bytes(batch)):
-        part = batch.part(start, stop)
+    for part in in_waves(batch, chunk_bytes(batch)):
         encoded = encode_batch(part, coding, value)
         batch.engine.change_chunks(batch.path, part.index, encoded)
 
