@@ -4,7 +4,8 @@
                                [--latency SECONDS] [--json FILE]
     python -m benchmarks.peers --threads 1 2 4 8 16 [--side N] [--layouts L ...]
 
-Engines: frazil (as by default, and without syncing what it writes), the reference with zarr's
+Engines: frazil (as by default, without syncing what it writes, and so by `frazil.read_region` and
+`write_region` instead of zarr's arrays), the reference with zarr's
 default and with its fused pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each
 runs in a process of its own, in turns, and does everything `--rounds` times with a new
 repository or array; the best counts. There is a table of milliseconds, and one of milliseconds
@@ -133,6 +134,34 @@ class Icechunk:
         self.session.commit("values")
 
 
+class Regions:
+    """An array of frazil by `read_region` and `write_region`; orthogonal selections by zarr."""
+
+    def __init__(self, session: Any) -> None:
+        self.package = importlib.import_module("frazil")
+        self.session = session
+        self.array = _Zarr(zarr.open_array(session.store, path="a"))
+
+    def read(self, where: tuple[Any, ...]) -> Values:
+        if any(isinstance(place, np.ndarray) for place in where):
+            return self.array.read(where)
+        found: Values = self.package.read_region(self.session, "a", where)
+        return found
+
+    def write(self, where: tuple[Any, ...], values: Values) -> None:
+        self.package.write_region(self.session, "a", where, values)
+
+
+class IcechunkRegions(Icechunk):
+    def create(self, folder: Path, side: int, layout: str) -> Handle:
+        super().create(folder, side, layout)
+        return Regions(self.session)
+
+    def open(self, folder: Path) -> Handle:
+        super().open(folder)
+        return Regions(self.session)
+
+
 class Zarrs:
     def __init__(self) -> None:
         importlib.import_module("zarrs")
@@ -202,9 +231,10 @@ ENGINES: dict[str, Callable[[], Engine]] = {
     "zarrs": Zarrs,
     "tensorstore": TensorStore,
     "frazil": lambda: Icechunk("frazil"),
+    "frazil, regions": lambda: IcechunkRegions("frazil"),
     "frazil, synced": lambda: Icechunk("frazil", is_synced=True),
 }
-OURS = ("frazil", "frazil, synced")
+OURS = ("frazil", "frazil, regions", "frazil, synced")
 LOCAL = ("zarrs", "frazil, synced")  # not in a bucket: zarrs reads no S3, and a put is a sync
 
 
@@ -420,12 +450,17 @@ def table_of(layout: str, unit: str, best: dict[str, dict[str, float]]) -> Table
     table.add_column(f"task, {unit}")
     for name in best:
         table.add_column(name, justify="right")
-    table.add_column("best other / frazil", justify="right")
+    compared = [name for name in OURS[:2] if name in best]
+    for name in compared:
+        table.add_column(f"best other / {name}", justify="right")
     for task in dict.fromkeys(task for found in best.values() for task in found):
         cells = [f"{found[task] * 1e3:.0f}" if task in found else "-" for found in best.values()]
         others = [found[task] for name, found in best.items() if name not in OURS and task in found]
-        ours = best.get("frazil", {}).get(task)
-        table.add_row(task, *cells, f"{min(others) / ours:.2f}" if ours and others else "-")
+        ratios = [
+            f"{min(others) / best[name][task]:.2f}" if others and task in best[name] else "-"
+            for name in compared
+        ]
+        table.add_row(task, *cells, *ratios)
     return table
 
 

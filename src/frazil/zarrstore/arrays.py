@@ -144,7 +144,7 @@ class _Direct:
         return cls(pipeline, spec, array.dtype)
 
     def region(self, session: Session, path: NodePath, selection: Selection) -> _Region | None:
-        """None if it is empty or has steps."""
+        """None if it is empty or goes backwards."""
         array = session.node(path).array
         box = None if array is None else divide_box(selection, array.shape, self.spec.shape)
         if box is None:

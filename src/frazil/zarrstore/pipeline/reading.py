@@ -107,7 +107,7 @@ class Box:
 def divide_box(
     selection: tuple[slice | int, ...], shape: tuple[int, ...], chunk: tuple[int, ...]
 ) -> Box | None:
-    """Divides what is selected of an array of this shape; None if slices are empty or have steps.
+    """Divides what is selected of an array of this shape; None if slices are empty or go backwards.
 
     Chunks are those of a regular grid.
     """
@@ -122,16 +122,19 @@ def divide_box(
             axes.append([(place // size, place % size, None, is_whole)])
             continue
         start, stop, step = part.indices(length)
-        if step != 1 or start >= stop:
+        if step < 1 or start >= stop:
             return None
         along = []
         for at in range(start // size, (stop - 1) // size + 1):
             low, high = at * size, min((at + 1) * size, length)
-            first, last = max(start, low), min(stop, high)
-            own, target = slice(first - low, last - low), slice(first - start, last - start)
-            along.append((at, own, target, first == low and last == high))
+            begin = max(0, -((start - low) // step))  # among the selected places
+            end = (min(stop, high) - 1 - start) // step + 1
+            if begin < end:  # a step may be longer than a chunk
+                first = start + begin * step - low
+                own = slice(first, first + (end - begin - 1) * step + 1, step)
+                along.append((at, own, slice(begin, end), end - begin == high - low))
         axes.append(along)
-        selected.append(stop - start)
+        selected.append((stop - 1 - start) // step + 1)
     chunks = []
     for parts in product(*axes):
         index, within, targets, are_whole = zip(*parts, strict=True) if parts else ((),) * 4
