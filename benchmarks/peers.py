@@ -5,9 +5,8 @@
     python -m benchmarks.peers --threads 1 2 4 8 16 [--side N] [--layouts L ...]
 
 Engines: frazil (as by default, without syncing what it writes, and so by `frazil.read_region` and
-`write_region` instead of zarr's arrays), the reference with zarr's
-default and with its fused pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each
-runs in a process of its own, in turns, and does everything `--rounds` times with a new
+`write_region` instead of zarr's arrays), the reference with zarr's default and with its fused
+pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each runs in a process of its own, in turns, and does everything `--rounds` times with a new
 repository or array; the best counts. There is a table of milliseconds, and one of milliseconds
 of processor time in all threads: on a busy machine only that can be compared. The array is a cube
 of uint16 whose values do not repeat. Files are in the page cache, and what engines import is

@@ -97,7 +97,7 @@ type ChunkOfBox = tuple[tuple[int, ...], Any, Any, bool]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """What is selected, without the axes of integers, and its chunks."""
+    """Shape of a selection, without the axes of integers, and its chunks."""
 
     shape: tuple[int, ...]
     chunks: Sequence[ChunkOfBox]
