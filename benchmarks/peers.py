@@ -6,11 +6,12 @@
 
 Engines: frazil (as by default, without syncing what it writes, and so by `frazil.read_region` and
 `write_region` instead of zarr's arrays), the reference with zarr's default and with its fused
-pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each runs in a process of its own, in turns, and does everything `--rounds` times with a new
-repository or array; the best counts. There is a table of milliseconds, and one of milliseconds
-of processor time in all threads: on a busy machine only that can be compared. The array is a cube
-of uint16 whose values do not repeat. Files are in the page cache, and what engines import is
-imported: what is measured is the engine at work, neither the disk nor its start.
+pipeline, TensorStore and zarrs on plain Zarr of the same chunks. Each runs in a process of its own,
+in turns, and does everything `--rounds` times with a new repository or array; the best counts.
+There is a table of milliseconds, and one of milliseconds of processor time in all threads: on a
+busy machine only that can be compared. The array is a cube of uint16 whose values do not repeat.
+Files are in the page cache, and what engines import is imported: what is measured is the engine at
+work, neither the disk nor its start.
 
 zarrista 0.1.0 is not among them: it cannot open sessions of icechunk 2.3.0 ("Failed to reconstruct
 icechunk Session").
