@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from frazil.errors import FormatError
 from frazil.flatbuf import Table, TableSchema, decode, encode
 from frazil.flatbuf.decode import _decode_many
-from frazil.flatbuf.source import Places
+from frazil.flatbuf.places import Places
 from tests.examples_count import scaled
 from tests.properties.test_flatbuf_roundtrip import NODE, ROOT, Maker
 
@@ -19,7 +19,7 @@ from tests.properties.test_flatbuf_roundtrip import NODE, ROOT, Maker
 @contextmanager
 def single_rows_as_many() -> Iterator[None]:
     def read(source: Any, schema: TableSchema, position: int, *_: object) -> Table:
-        return _decode_many(source, schema, Places(1, position))
+        return _decode_many(source, schema, Places.even(1, position))
 
     with patch("frazil.flatbuf.decode.decode_row", read):
         yield

@@ -35,12 +35,14 @@ from frazil.flatbuf.columns import (
     VectorColumn,
 )
 from frazil.flatbuf.decode_row import Row, decode_row
+from frazil.flatbuf.places import Places
 from frazil.flatbuf.ragged import (
     Array,
     Bools,
     Ints,
     as_readonly,
     constant,
+    gather,
     make_unchecked,
     run_index,
     splits_of,
@@ -60,7 +62,7 @@ from frazil.flatbuf.schema import (
     element_size,
     inline_size,
 )
-from frazil.flatbuf.source import Places, Source, VTable
+from frazil.flatbuf.source import Source, VTable
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import (
     Column,
@@ -97,7 +99,7 @@ def source_of(data: Buffer, *, max_expansion: int = 4) -> Source:
 
 def decode_at(source: Source, schema: TableSchema, position: int) -> Table:
     """The table at one position, as a table of one row."""
-    return _decode_rows(source, schema, Places(1, position))
+    return _decode_rows(source, schema, Places.even(1, position))
 
 
 def decode_batch(
@@ -158,6 +160,18 @@ class _Cells:
         return lengths if self.rows is None else self.spread(lengths, np.zeros(count, np.int64))
 
 
+def _merge_copies(source: Source, vtables: Places) -> Places:
+    """The same vtables; if all are copies of one, as striped rows have them, only that one."""
+    if vtables.is_even or not vtables.cells:
+        return vtables
+    copies = vtables.without_repeats()
+    lengths = source.units("u2")[copies // 2].astype(np.int64)
+    if lengths[0] % 2 or (lengths != lengths[0]).any() or copies.max() + lengths[0] > source.size:
+        return vtables
+    words = gather(source.units("u2"), copies // 2, lengths // 2).reshape(len(copies), -1)
+    return Places.even(vtables.count, int(copies[0])) if (words == words[0]).all() else vtables
+
+
 class _Rows:
     """Tables of one schema at these positions, with what their vtables say."""
 
@@ -173,7 +187,7 @@ class _Rows:
         if source.bounds is not None:
             what = f"vtable of {schema.name}"
             source.require_same_buffer(places.array(), vtables.array(), 4, what)
-        codes, vtables = vtables.distinct(2)
+        codes, vtables = _merge_copies(source, vtables).distinct(2)
         self.codes: Ints | None = None  # (n,) into the vtables, if there are several
         if vtables.count == 1:
             self.vtable = VTable(source, vtables.first, schema.name)
@@ -383,7 +397,7 @@ def _decode_offsets(rows: _Rows, field: Field, targets: Places, lengths: Ints) -
     """Targets of the elements of vectors of offsets."""
     offsets = rows.source.runs("u4", targets.shifted(4), lengths)
     if targets.count == 1:
-        places = Places(len(offsets), targets.first + 4, 4).plus(offsets)
+        places = Places.even(len(offsets), targets.first + 4, 4).plus(offsets)
     else:
         places = Places.of(run_index(targets.array() // 4 + 1, lengths) * 4 + offsets)
     what = f"element of {rows.schema.name}.{field.name}"

@@ -21,6 +21,7 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
+from frazil.flatbuf.places import Places
 from frazil.flatbuf.ragged import Bools, Ints, as_readonly, make_unchecked
 from frazil.flatbuf.schema import (
     Bytes,
@@ -39,7 +40,7 @@ from frazil.flatbuf.schema import (
 from frazil.flatbuf.schema import (
     Struct as StructKind,
 )
-from frazil.flatbuf.source import Places, Source, VTable
+from frazil.flatbuf.source import Source, VTable
 from frazil.flatbuf.strings import Strings
 from frazil.flatbuf.table import (
     Column,
@@ -199,7 +200,7 @@ def _decode_reference(
             )
             return make_unchecked(StringColumn, _FIRST, strings)
         case SubTable(schema):
-            inner = decode_rows(row.source, schema, Places(1, target))
+            inner = decode_rows(row.source, schema, Places.even(1, target))
             return make_unchecked(SubTableColumn, inner, _FIRST)
         case _:
             return _decode_vector(row, slot, target, decode_rows, decode_strings)
@@ -244,9 +245,9 @@ def _decode_vector(
 def _elements(source: Source, first: int, count: int, what: str) -> Places:
     """Targets of the offsets of a vector."""
     if count == 1:
-        places = Places(1, first + source.u4(first))
+        places = Places.even(1, first + source.u4(first))
     else:
-        places = Places(count, first, 4).plus(source.run("u4", first, count))
+        places = Places.even(count, first, 4).plus(source.run("u4", first, count))
     source.check(places, 4, 4, f"element of {what}")
     return places
 
@@ -264,5 +265,5 @@ def _decode_union(
     variants = {each: Table.empty(schema) for each, schema in kind.variants.items()}
     known = code in variants
     if known:
-        variants[code] = decode_rows(row.source, kind.variants[code], Places(1, target))
+        variants[code] = decode_rows(row.source, kind.variants[code], Places.even(1, target))
     return UnionColumn(np.array([code], np.uint8), np.array([0 if known else -1]), variants)

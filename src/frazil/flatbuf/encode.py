@@ -14,6 +14,7 @@ Small files are encoded from records instead (record_encoder.py).
 """
 
 from collections.abc import Buffer, Sequence
+from math import prod
 from typing import assert_never
 
 import numpy as np
@@ -27,6 +28,7 @@ from frazil.flatbuf.columns import (
     StructColumn,
     VectorColumn,
 )
+from frazil.flatbuf.places import FEWEST_OF_GRID, Places
 from frazil.flatbuf.ragged import (
     Array,
     Bools,
@@ -43,6 +45,7 @@ from frazil.flatbuf.schema import (
     Kind,
     Piece,
     String,
+    TableVector,
     element_size,
     lay_out,
     pieces_of,
@@ -112,8 +115,7 @@ def encode_parts(table: Table, *, identifier: bytes | None = None) -> list[Buffe
     if identifier is not None:
         _, found = target.reserve(4, 4)
         found[:] = np.frombuffer(identifier, np.uint8)
-    base, _ = _encode_rows(target, table)
-    root.view("<u4")[0] = base
+    root.view("<u4")[0] = _encode_rows(target, table).first
     return target.parts
 
 
@@ -126,8 +128,7 @@ def encode_tables(tables: Sequence[Table]) -> tuple[bytes, list[Ints]]:
     places: list[Ints] = []
     for table in tables:
         if len(table):
-            base, stride = _encode_rows(target, table)
-            places.append(base + stride * np.arange(len(table), dtype=np.int64))
+            places.append(_encode_rows(target, table).array())
         else:
             places.append(np.zeros(0, np.int64))
     target.reserve(-target.size % 8, 1)
@@ -167,13 +168,11 @@ class Attachment:
         """The first place from `cursor` on at which the vector is aligned."""
         return cursor + -(cursor + 4) % max(4, self.align)
 
-    def write(self, heap: Bytes1, place: int, stride: int) -> None:
-        """Fills in the vectors `place` bytes from the start of rows that are `stride` apart."""
-        count, width = self.values.shape
-        kind = self.values.dtype.newbyteorder("<")
-        np.ndarray((count,), "<u4", heap, place, (stride,))[:] = self.length
-        cells = np.ndarray((count, width), kind, heap, place + 4, (stride, kind.itemsize))
-        cells[:] = self.values
+    def write(self, block: "_Block", place: int) -> None:
+        """Fills in the vectors, `place` bytes from the start of each row."""
+        block.cells("u4", place)[...] = self.length
+        kind, width = self.values.dtype.str[1:], self.values.shape[1]
+        _fill(block.cells(kind, place + 4, width), self.values, len(block.rows.shape))
 
 
 def attachment(kind: Kind, column: Column) -> Attachment | None:
@@ -220,46 +219,54 @@ class _Presence:
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """Rows of equal stride, being filled."""
+    """Rows that are being filled."""
 
-    position: int
-    stride: int
-    count: int
+    position: int  # of the heap in the buffer
     heap: Bytes1
+    rows: Places  # in the buffer; the heap has room for every cell of their grid
     places: dict[int, int]  # slot -> offset inside the row
 
-    def cell(self, slot: int, dtype: str) -> Array:
-        """The slot of all rows, as a writable view."""
+    def cells(self, dtype: str, place: int, width: int | None = None) -> Array:
+        """Numbers at a place of every cell, `width` of them or one, as a writable view."""
         kind = np.dtype(dtype).newbyteorder("<")
-        return np.ndarray((self.count,), kind, self.heap, self.places[slot], (self.stride,))
+        shape, steps = self.rows.shape, self.rows.steps
+        if width is not None:
+            shape, steps = (*shape, width), (*steps, kind.itemsize)
+        return np.ndarray(shape, kind, self.heap, self.rows.first - self.position + place, steps)
 
     def put(self, slot: int, dtype: str, values: Array, present: Bools) -> None:
-        cell = self.cell(slot, dtype)
+        cells = self.cells(dtype, self.places[slot])
         if present.all():
-            cell[:] = values
+            _fill(cells, values, cells.ndim)
         else:
-            np.copyto(cell, values, where=present)
+            np.copyto(cells, values, where=present)
 
     def point(self, slot: int, targets: Ints, present: Bools) -> None:
         """Writes offsets from the slot to the targets, which of absent rows may be anything."""
-        offsets = targets - self.rows(self.places[slot])
+        offsets = targets - self.rows.shifted(self.places[slot]).array()
         self.put(slot, "u4", offsets.astype(np.uint32), present)
 
-    def rows(self, shift: int = 0) -> Ints:
-        """Position of each row in the buffer, plus `shift`."""
-        positions = np.arange(self.count, dtype=np.int64)
-        positions *= self.stride
-        positions += self.position + shift
-        return positions
+
+def _fill(cells: Array, values: Array, axes: int) -> None:
+    """Puts the values into the first cells of a grid with so many axes, in row-major order."""
+    if axes == 1:
+        cells[: len(values)] = values
+        return
+    block = prod(cells.shape[1:axes])
+    whole = len(values) // block
+    shape = (whole, *cells.shape[1:axes], *values.shape[1:])
+    cells[:whole] = values[: whole * block].reshape(shape)
+    if whole * block < len(values):
+        _fill(cells[whole], values[whole * block :], axes - 1)
 
 
-def _encode_rows(target: Target, table: Table) -> tuple[int, int]:
-    """Writes all rows; returns where the first one is, and the distance between rows."""
+def _encode_rows(target: Target, table: Table, *, striped: bool = False) -> Places:
+    """Writes all rows; returns where they are."""
     found = [_presence(table, field) for field in table.schema.fields]
     presences = [each for each in found if each is not None]
     pieces = [piece for each in presences for piece in each.pieces]
     places, stride = lay_out(pieces)
-    vtables = _encode_vtables(target, table, presences, places, stride)
+    vtables, kinds = _vtables(table, presences, places, stride)
     attached = _attachments(table, places)
     aligns = [piece.align for piece in pieces] + [each.align for each in attached.values()]
     align = max([4, *aligns])
@@ -268,17 +275,99 @@ def _encode_rows(target: Target, table: Table) -> tuple[int, int]:
         behind[slot] = each.place(stride)
         stride = behind[slot] + each.size
     stride += -stride % align
-    position, heap = target.reserve(stride * len(table), align)
-    block = _Block(position, stride, len(table), heap, places)
-    back = block.rows() - vtables
-    np.ndarray((len(table),), "<i4", heap, 0, (stride,))[:] = back
+    stripes = None
+    if striped and len(table) >= FEWEST_OF_GRID and len(vtables) == 1:
+        stripes = Stripes.of(len(table), stride, len(vtables[0]), align)
+    if stripes is not None:
+        block = _striped_block(target, stripes, vtables[0], places)
+    else:
+        backs = np.array([target.vtable(vtable) for vtable in vtables], np.int64)[kinds]
+        position, heap = target.reserve(stride * len(table), align)
+        block = _Block(position, heap, Places.even(len(table), position, stride), places)
+        block.cells("i4", 0)[:] = block.rows.array() - backs
     for field in table.schema.fields:
         if field.slot in attached:
-            attached[field.slot].write(heap, behind[field.slot], stride)
-            block.cell(field.slot, "u4")[:] = behind[field.slot] - places[field.slot]
+            attached[field.slot].write(block, behind[field.slot])
+            block.cells("u4", places[field.slot])[...] = behind[field.slot] - places[field.slot]
         elif field.slot in places:
             _encode_field(target, block, table, field)
-    return position, stride
+    return block.rows
+
+
+# ---- stripes -------------------------------------------------------------------------------------
+#
+# Where the rows of a vector are many, they are dealt out in turn to stripes, a band of which has as
+# many stripes as there are numbers of four bytes in a row:
+#
+#     vector   to row 0 | to row 1 | to row 2 | ...
+#     band 0   stripe 0: vtable | row 0 | row w   | row 2w   | ...
+#              stripe 1: vtable | row 1 | row w+1 | row 2w+1 | ...
+#              ...       w stripes
+#     band 1   ...
+#
+# An offset is the distance from where it stands, 4 bytes further each time, and so is the row that
+# it points to, w offsets later: offsets repeat after every w. With rows one after the other each
+# offset is larger than the one before it, which takes 3 bytes, however well it is compressed.
+# For the same reason each stripe begins with a vtable: distances to it repeat in every stripe.
+
+_STRIPE_ROWS = 128
+_WIDEST_BAND = 64  # stripes: readers recognise a grid by its first 16,384 rows
+
+
+@dataclass(frozen=True, slots=True)
+class Stripes:
+    """The layout of `count` rows in bands of stripes."""
+
+    count: int
+    shape: tuple[int, int, int]  # bands, rows of a stripe, stripes of a band
+    row: int  # bytes
+    head: int  # bytes of the vtable in front of a stripe
+
+    @classmethod
+    def of(cls, count: int, row: int, vtable: int, align: int) -> "Stripes | None":
+        """None if rows of so many bytes cannot be striped."""
+        width = row // 4
+        if row % 4 or width > _WIDEST_BAND:
+            return None
+        bands = -(-count // (width * _STRIPE_ROWS))
+        depth = -(-count // (width * bands))  # the last band is as full as the others, or nearly
+        bands = -(-count // (width * depth))
+        return cls(count, (bands, depth, width), row, vtable + -vtable % align)
+
+    @property
+    def stripe(self) -> int:
+        """Bytes of a stripe."""
+        return self.head + self.shape[1] * self.row
+
+    @property
+    def rows_of_band(self) -> int:
+        return self.shape[1] * self.shape[2]
+
+    @property
+    def band(self) -> int:
+        """Bytes of a band."""
+        return self.stripe * self.shape[2]
+
+    @property
+    def size(self) -> int:
+        return self.band * self.shape[0]
+
+    def places(self, position: int) -> Places:
+        """Every row, of which the last band may have more than there are."""
+        steps = (self.band, self.row, self.stripe)
+        return Places(self.count, position + self.head, self.shape, steps)
+
+
+def _striped_block(
+    target: Target, stripes: Stripes, vtable: bytes, places: dict[int, int]
+) -> _Block:
+    position, heap = target.reserve(stripes.size, 8)
+    block = _Block(position, heap, stripes.places(position), places)
+    fronts = heap.reshape(-1, stripes.stripe)[:, : len(vtable)]
+    fronts[:] = np.frombuffer(vtable, np.uint8)
+    back = stripes.head + stripes.row * np.arange(stripes.shape[1], dtype=np.int32)
+    block.cells("i4", 0)[:] = back[:, np.newaxis]
+    return block
 
 
 def _attachments(table: Table, places: dict[int, int]) -> dict[int, Attachment]:
@@ -299,18 +388,18 @@ def _presence(table: Table, field: Field) -> _Presence | None:
     return _Presence(pieces_of(field), present, bool(present.all()))
 
 
-def _encode_vtables(
-    target: Target, table: Table, presences: list[_Presence], places: dict[int, int], size: int
-) -> Array:
-    """Position of the vtable of each row, or of the only one as an array of one."""
+def _vtables(
+    table: Table, presences: list[_Presence], places: dict[int, int], size: int
+) -> tuple[list[bytes], Array]:
+    """The vtables that rows have, and the number of each row's, or an array of one for all."""
     varying = [each for each in presences if not each.always]
     codes = np.zeros(len(table) if varying else 1, np.uint64)
     for bit, each in enumerate(varying):
         codes |= each.present.astype(np.uint64) << np.uint64(bit)
     found, rows = _distinct_codes(codes, len(varying))
-    positions = np.empty(len(found), np.int64)
+    vtables = []
     slots = 1 + max(places, default=-1)
-    for number, code in enumerate(found.tolist()):
+    for code in found.tolist():
         lacking = {
             piece.slot
             for bit, each in enumerate(varying)
@@ -318,8 +407,8 @@ def _encode_vtables(
             for piece in each.pieces
         }
         there = {slot: place for slot, place in places.items() if slot not in lacking}
-        positions[number] = target.vtable(vtable_of(there, size, slots))
-    return positions[rows]
+        vtables.append(vtable_of(there, size, slots))
+    return vtables, rows
 
 
 def _distinct_codes(codes: Array, bits: int) -> tuple[Array, Array]:
@@ -347,8 +436,7 @@ def _encode_field(target: Target, block: _Block, table: Table, field: Field) -> 
         case VectorColumn() | StringVectorColumn() | TableVectorColumn():
             block.point(field.slot, _encode_vectors(target, field, column), present)
         case SubTableColumn(rows, index):
-            base, stride = _encode_rows(target, rows)
-            block.point(field.slot, base + stride * index, present)
+            block.point(field.slot, _encode_rows(target, rows).array()[index], present)
         case UnionColumn():
             _encode_union(target, block, field, column)
         case _:
@@ -364,9 +452,8 @@ def _encode_union(target: Target, block: _Block, field: Field, column: UnionColu
     targets = np.full(len(column), -1, np.int64)
     for code, rows in column.variants.items():
         if len(rows):
-            base, stride = _encode_rows(target, rows)
             mine = column.types == code
-            targets[mine] = base + stride * column.index[mine]
+            targets[mine] = _encode_rows(target, rows).array()[column.index[mine]]
     if bool(((targets < 0) & column.present).any()):
         raise InvalidInputError(f"{field.name} has a type that the union does not know")
     block.put(field.slot, "u1", column.types, column.present)
@@ -485,10 +572,9 @@ def _encode_vectors(
             vectors.fill(np.dtype("u4"), (targets - vectors.elements()).astype(np.uint32))
         case TableVectorColumn(_, rows):
             if len(rows):
-                base, stride = _encode_rows(target, rows)
-                offsets = np.arange(len(rows), dtype=np.int64)
-                offsets *= stride
-                offsets += base
+                kind = field.kind
+                striped = isinstance(kind, TableVector) and kind.striped
+                offsets = _encode_rows(target, rows, striped=striped).array()
                 offsets -= vectors.elements()
                 vectors.fill(np.dtype("u4"), offsets.astype(np.uint32))
         case _:

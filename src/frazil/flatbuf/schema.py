@@ -89,6 +89,7 @@ class StringVector:
 @dataclass(frozen=True, slots=True)
 class TableVector:
     schema: "TableSchema"
+    striped: bool = False  # how many rows are laid out when they are encoded: see encode.py
 
 
 @dataclass(frozen=True, slots=True)

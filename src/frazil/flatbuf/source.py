@@ -1,108 +1,15 @@
 """The bytes of a buffer that is being decoded, read at places that are checked first."""
 
+from math import prod
 from struct import Struct
 from typing import Self
 
 import numpy as np
 
-from frazil.dataclass import dataclass
 from frazil.errors import FormatError
-from frazil.flatbuf.ragged import (
-    PIECE,
-    Array,
-    Bytes1,
-    Ints,
-    constant,
-    even_step,
-    factorize,
-    gather,
-    splits_of,
-)
+from frazil.flatbuf.places import Places
+from frazil.flatbuf.ragged import Array, Bytes1, Ints, gather, splits_of
 from frazil.flatbuf.schema import SCALAR_SIZES
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Places:
-    """`count` positions, `step` apart from `first` on, or else as they are listed."""
-
-    count: int
-    first: int
-    step: int = 0  # 0 where all are the same, or listed
-    listed: Ints | None = None  # (count,)
-
-    @classmethod
-    def of(cls, positions: Ints) -> "Places":
-        count = len(positions)
-        first = int(positions[0]) if count else 0
-        step = even_step(positions)
-        if step is None or step < 0:
-            return cls(count, first, 0, positions)
-        return cls(count, first, step)
-
-    def array(self) -> Ints:
-        """All of them, (count,); not to be changed."""
-        if self.listed is not None:
-            return self.listed
-        return self.part(0, self.count)
-
-    def part(self, start: int, stop: int) -> Ints:
-        """The positions numbered `start` to `stop`; not to be changed."""
-        if self.listed is not None:
-            return self.listed[start:stop]
-        positions = np.arange(start, min(stop, self.count), dtype=np.int64)
-        positions *= self.step
-        positions += self.first
-        return positions
-
-    def shifted(self, by: int) -> "Places":
-        listed = None if self.listed is None else self.listed + by
-        return Places(self.count, self.first + by, self.step, listed)
-
-    def plus(self, offsets: Array) -> "Places":
-        """Each of them so much further on."""
-        return self._moved(np.add, offsets)
-
-    def minus(self, offsets: Array) -> "Places":
-        return self._moved(np.subtract, offsets)
-
-    def _moved(self, operation: np.ufunc, offsets: Array) -> "Places":
-        if self.count <= PIECE:
-            return Places.of(operation(self.array(), offsets))
-        first, second = operation(self.part(0, 2), offsets[:2]).tolist()
-        even = Places(self.count, first, second - first)
-        for start in range(0, self.count, PIECE):  # in pieces, to bound memory
-            stop = start + PIECE
-            found = operation(self.part(start, stop), offsets[start:stop])
-            if even.step < 0 or not np.array_equal(found, even.part(start, stop)):
-                return Places(self.count, first, 0, operation(self.array(), offsets))
-        return even
-
-    def distinct(self, unit: int) -> tuple[Ints, "Places"]:
-        """Codes and the places they number, each once; all are multiples of `unit`."""
-        if self.listed is not None:
-            codes, found = factorize(self.listed, unit)
-            return codes, Places.of(found)
-        if self.step or not self.count:
-            return np.arange(self.count, dtype=np.int64), self
-        return constant(0, np.int64, self.count), Places(1, self.first)
-
-    @property
-    def lowest(self) -> int:
-        return self.first if self.listed is None else int(self.listed.min())
-
-    @property
-    def highest(self) -> int:
-        if self.listed is not None:
-            return int(self.listed.max())
-        return self.first + self.step * (self.count - 1)
-
-    def are_aligned(self, align: int) -> bool:
-        """True if all are multiples of `align`, a power of two."""
-        if self.listed is not None:
-            return not int(np.bitwise_or.reduce(self.listed)) & (align - 1)
-        step = self.step if self.count > 1 else 0
-        return not (self.first | step) & (align - 1)
-
 
 _U4 = Struct("<I")
 _STORED = {name: np.dtype(name).newbyteorder("<") for name in SCALAR_SIZES}
@@ -157,22 +64,36 @@ class Source:
 
     def at(self, dtype: str, places: Places) -> Array:
         """The number at each place, which is aligned and in bounds; maybe a view."""
-        if places.listed is None:
-            kind, step = _STORED[dtype], (places.step,)
-            return np.ndarray((places.count,), kind, self.heap, places.first, step)
+        cells = self._cells(dtype, places)
+        if not len(places.listed):
+            return cells
         size = SCALAR_SIZES[dtype]
         units: Array = self.units(dtype)
-        return units[places.listed // size] if size > 1 else units[places.listed]
+        listed = units[places.listed // size] if size > 1 else units[places.listed]
+        return np.concatenate([cells, listed]) if len(cells) else listed
+
+    def _cells(self, dtype: str, places: Places, *, length: int | None = None) -> Array:
+        """The numbers in the grid of the places, maybe a view; as many of each as `length` says."""
+        kind, shape, steps = _STORED[dtype], places.shape, places.steps
+        if length is not None:
+            shape, steps = (*shape, length), (*steps, kind.itemsize)
+        elif len(shape) == 1:
+            return np.ndarray(shape, kind, self.heap, places.first, steps)
+        if not prod(shape):
+            return np.zeros(0, kind)
+        cells: Array = np.ndarray(shape, kind, self.heap, places.first, steps)
+        return cells.reshape(-1)
 
     def runs(self, dtype: str, places: Places, lengths: Ints) -> Array:
         """`lengths` numbers from each place on, end to end."""
         size = SCALAR_SIZES[dtype]
-        is_even = places.count > 1 and places.listed is None and not lengths.strides[0]
-        if not is_even or not lengths[0]:
+        if places.cells < 2 or lengths.strides[0] or not lengths[0]:
             return gather(self.units(dtype), places.array() // size, lengths)
-        shape, kind = (places.count, int(lengths[0])), _STORED[dtype]
-        cells: Array = np.ndarray(shape, kind, self.heap, places.first, (places.step, size))
-        return cells.reshape(-1)
+        cells = self._cells(dtype, places, length=int(lengths[0]))
+        if not len(places.listed):
+            return cells
+        listed = gather(self.units(dtype), places.listed // size, lengths[places.cells :])
+        return np.concatenate([cells, listed])
 
     def run(self, dtype: str, place: int, length: int) -> Array:
         """`length` numbers from one place on, as a view."""

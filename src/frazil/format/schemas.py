@@ -59,7 +59,7 @@ ARRAY_MANIFEST = TableSchema(
     "ArrayManifest",
     (
         _required_field(0, "node_id", OBJECT_ID_8),
-        _required_field(1, "refs", TableVector(CHUNK_REF)),
+        _required_field(1, "refs", TableVector(CHUNK_REF, striped=True)),
     ),
 )
 MANIFEST = TableSchema(

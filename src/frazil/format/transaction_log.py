@@ -6,7 +6,7 @@ Reading data does not need it; rebase and diff do.
 import struct
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from math import prod
 from typing import Any
 
@@ -16,11 +16,12 @@ import numpy.typing as npt
 from frazil.dataclass import dataclass
 from frazil.errors import FormatError, InvalidInputError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
-from frazil.flatbuf.decode import decode, decode_batch
-from frazil.flatbuf.encode import encode_parts
-from frazil.flatbuf.ragged import even_length, splits_of
+from frazil.flatbuf.decode import decode, decode_batch, source_of
+from frazil.flatbuf.encode import Stripes, encode_parts
+from frazil.flatbuf.places import FEWEST_OF_GRID, Places
+from frazil.flatbuf.ragged import concat_arrays, constant, even_length, splits_of
 from frazil.flatbuf.record_encoder import encode_record
-from frazil.flatbuf.schema import TableSchema, TableVector
+from frazil.flatbuf.schema import SCALAR_SIZES, TableSchema, TableVector
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
 from frazil.format.chunk_index import ChunkSet, distinct
 from frazil.format.envelope import (
@@ -227,8 +228,9 @@ def _encode_moves(moved: Sequence[Move]) -> Table:
 
 
 # -------------------------------------------------------------------------------------------------
-# Large logs: writers store the rows of an array at equal distances, so that the indices of all its
-# chunks are one view of the file. Decoded as any table, a row takes four times its size in memory.
+# Large logs: writers store the rows of an array at equal distances or in stripes, so that the
+# indices of all its chunks are copied from the file at once. Decoded as any table, a row takes four
+# times its size in memory.
 
 _LARGE_BYTES = 1 << 20
 _MANY_BYTES = 1 << 12  # for each array, on average: looking at arrays one by one has its price
@@ -249,7 +251,7 @@ _NODES = TableSchema(
 def decode_log_root(payload: Buffer) -> Table:
     """The root table of a log, of any size."""
     if memoryview(payload).nbytes >= _LARGE_BYTES:
-        chunks = _EvenRows(np.frombuffer(payload, np.uint8)).find_all()
+        chunks = _EvenRows(payload).find_all()
         if chunks is not None:
             return _with_chunks(payload, chunks)
     return decode(payload, TRANSACTION_LOG)
@@ -272,63 +274,74 @@ def _with_chunks(payload: Buffer, chunks: list[npt.NDArray[np.uint32]]) -> Table
     )
 
 
-@dataclass(frozen=True, slots=True)
 class _EvenRows:
-    """Indices of chunks in a log, if the rows of each array are alike and at equal distances.
+    """Indices of chunks in a log, if the rows of each array are alike, and even or in stripes.
 
     All positions are checked here. What is not as expected is left to the decoder of any table.
     """
 
-    heap: npt.NDArray[np.uint8]
+    def __init__(self, payload: Buffer) -> None:
+        self._source = source_of(payload)
 
     def find_all(self) -> list[npt.NDArray[np.uint32]] | None:
         """Chunks of each array, (n, ndim)."""
         try:
             vector = self._reference(self._number(0, "<I"), _CHUNKS_SLOT)
             count = self._number(vector, "<I")
-            if not count or count * _MANY_BYTES > len(self.heap):
+            if not count or count * _MANY_BYTES > self._source.size:
                 return None
             places = range(vector + 4, vector + 4 + 4 * count, 4)
             tables = [place + self._number(place, "<I") for place in places]
             return [self._find(self._reference(table, 1)) for table in tables]
-        except (struct.error, ValueError):
+        except (struct.error, ValueError, FormatError):
             return None
 
     def _find(self, vector: int) -> npt.NDArray[np.uint32]:
         count = self._number(vector, "<I")
         if not count:
             return np.zeros((0, 0), dtype=np.uint32)
-        offsets = self._column(vector + 4, 4, count)
-        ahead = offsets[:3].tolist()
-        if count > 2 and ahead[1] - ahead[0] != ahead[2] - ahead[1]:
+        jumps = np.diff(self._rows(vector + 4, min(count, 4)).array()).tolist()
+        if len(jumps) == 3 and jumps[0] != jumps[1] == jumps[2]:
             # The reference has the vtable that rows share next to the first one.
-            parts = [self._run(vector + 4, 1), self._run(vector + 8, count - 1)]
-            return np.concatenate(parts)
-        return self._run(vector + 4, count)
-
-    def _run(self, vector: int, count: int) -> npt.NDArray[np.uint32]:
-        """Chunks whose offsets begin at a place, in rows at equal distances."""
-        offsets = self._column(vector, 4, count)
-        row = vector + int(offsets[0])
-        step = int(offsets[1]) - int(offsets[0]) + 4 if count > 1 else 0
-        _require_progression(offsets, step - 4)
-        back = self._number(row, "<i")
-        place = self._field(row, 0)
-        coords = place + self._number(place, "<I")
-        ndim = self._number(coords, "<I")
-        if count * ndim * 4 > len(self.heap):
-            raise ValueError("rows overlap")
-        _require_progression(self._column(place, step, count), 0)
-        _require_progression(self._column(coords, step, count), 0)
-        backs = self._column(row, step, count)
-        if count > 1 and int(backs[1]) == int(backs[0]):  # each has a vtable of its own
-            _require_progression(backs, 0)
-            for part in (row - back, row - back + 2):  # its size, that of the table, the field
-                _require_progression(self._column(part, step, count), 0)
+            parts = [self._rows(vector + 4, 1), self._rows(vector + 8, count - 1)]
         else:
-            _require_progression(backs, step)
-        columns = [self._column(coords + 4 + 4 * axis, step, count) for axis in range(ndim)]
-        return np.stack(columns, axis=1) if columns else np.zeros((count, 0), dtype=np.uint32)
+            parts = [self._rows(vector + 4, count)]
+        return concat_arrays([self._coordinates(rows) for rows in parts])
+
+    def _rows(self, place: int, count: int) -> Places:
+        """Rows that the offsets from a place on point to."""
+        cells = Places.even(count, place, 4)
+        self._source.check(cells, 4, 4, "offsets of chunks")
+        rows = cells.plus(self._source.at("u4", cells))
+        self._source.check(rows, 4, 4, "chunks")
+        return rows
+
+    def _coordinates(self, rows: Places) -> npt.NDArray[np.uint32]:
+        source = self._source
+        if not rows.cells:
+            raise ValueError("rows are neither even nor in stripes")
+        vtables = rows.minus(source.at("i4", rows))
+        source.check(vtables, 6, 2, "vtables of chunks")
+        for part in range(3):  # its size, that of the table, the field
+            self._require_equal("u2", vtables.shifted(2 * part))
+        pointers = rows.shifted(self._field(rows.first, 0) - rows.first)
+        vectors = pointers.shifted(self._require_equal("u4", pointers))
+        ndim = self._require_equal("u4", vectors)
+        if rows.count * ndim * 4 > source.size:
+            raise ValueError("rows overlap")
+        coordinates = vectors.shifted(4)
+        source.check(coordinates, 4 * ndim, 4, "coordinates of chunks")
+        lengths = constant(ndim, np.int64, rows.count)
+        values = source.runs("u4", coordinates, lengths).reshape(rows.count, ndim)
+        return values if rows.count > 1 else values.copy()  # not a view that keeps the file
+
+    def _require_equal(self, dtype: str, places: Places) -> int:
+        """The number that stands in all places."""
+        self._source.check(places, SCALAR_SIZES[dtype], SCALAR_SIZES[dtype], "chunks")
+        numbers = self._source.at(dtype, places)
+        if not (numbers == numbers[0]).all():
+            raise ValueError("rows differ")
+        return int(numbers[0])
 
     def _reference(self, table: int, slot: int) -> int:
         place = self._field(table, slot)
@@ -344,25 +357,7 @@ class _EvenRows:
     def _number(self, place: int, kind: str) -> int:
         if place < 0:
             raise ValueError("before the beginning")
-        return int(struct.unpack_from(kind, self.heap, place)[0])
-
-    def _column(self, place: int, step: int, count: int) -> npt.NDArray[np.uint32]:
-        """Numbers at equal distances, without a copy."""
-        last = place + step * (count - 1)
-        if min(place, last) < 0 or max(place, last) + 4 > len(self.heap):
-            raise ValueError("beyond the file")
-        return np.ndarray((count,), "<u4", self.heap.data, place, (step,))
-
-
-def _require_progression(numbers: npt.NDArray[np.uint32], step: int) -> None:
-    """Raises ValueError unless each is `step` more than the one before it, without overflow."""
-    first, wanted = int(numbers[0]), np.uint32(step % 2**32)
-    if first + step * (len(numbers) - 1) != int(numbers[-1]):
-        raise ValueError("not a progression")
-    for start, stop in _runs(len(numbers)):
-        block = numbers[start : stop + 1]
-        if not (block[1:] - block[:-1] == wanted).all():
-            raise ValueError("not a progression")
+        return int(struct.unpack_from(kind, self._source.data, place)[0])
 
 
 # -------------------------------------------------------------------------------------------------
@@ -422,16 +417,15 @@ def _split(logs: Table) -> list[TransactionLog]:
 #     table     vtable, node id, offset of its chunks  for each array, by id
 #     for each array
 #       chunks  count, an offset for each
-#       rows    vtable | table: vtable, offset | coords: length, values     of equal size
+#       rows    table: vtable, offset | coords: length, values     of equal size, in stripes if many
 #
-# Each row has a vtable of its own: so all rows begin with the same bytes, and compress well. In a
-# log that would be too large that way, the rows of an array share the vtable of the first one.
+# Stripes are those of flatbuf/encode.py. Fewer rows stand behind one vtable, one after the other.
 
 _ROWS_AT_ONCE = 1 << 16
 MAX_LOG_BYTES = 2**31 - 1
 _ARRAY_VTABLE = struct.pack("<4H", 8, 16, 4, 12)
 _ROW_VTABLE = struct.pack("<4H", 6, 8, 4, 0)  # and two bytes to the next multiple of four
-_ROW_HEAD = 20  # vtable 8, table 8, length of the coordinates 4
+_ROW_HEAD = 12  # table 8, length of the coordinates 4
 
 
 def require_log_fits(
@@ -442,7 +436,7 @@ def require_log_fits(
     To be called before anything of a commit is written.
     """
     size = _tables_size(len(chunks)) + 8 * nodes
-    size += sum(12 + count * (4 + _row_size(ndim, shares=True)) for count, ndim in chunks)
+    size += sum(_chunks_size(count, ndim) for count, ndim in chunks)
     total = sum(count for count, _ in chunks)
     if size <= max_bytes or not total:
         return
@@ -476,10 +470,7 @@ def encode_txlog_stream(
     payload += bytes(-len(payload) % 8)
     _point_to_end(payload)
     arrays = sorted([*own, *others], key=lambda each: each.node)
-    places = _places(len(payload), arrays, shares=False)
-    shares = places[-1] > max_bytes
-    if shares:
-        places = _places(len(payload), arrays, shares=True)
+    places = _places(len(payload), arrays)
     if places[-1] > max_bytes:
         require_log_fits([(each.count, each.ndim) for each in arrays], max_bytes=max_bytes)
         raise FormatError(
@@ -491,7 +482,7 @@ def encode_txlog_stream(
         yield payload
         yield _array_tables(len(payload), arrays, places)
         for each in arrays:
-            yield from _chunk_rows(each, shares=shares)
+            yield from _chunk_rows(each)
 
     return encode_envelope_stream(
         parts(), places[-1], FileType.TRANSACTION_LOG, level=level, spec_version=spec_version
@@ -532,22 +523,31 @@ def _point_to_end(payload: bytearray) -> None:
     struct.pack_into("<I", payload, root + place, len(payload) - root - place)
 
 
-def _places(base: int, arrays: Sequence[_Listed], *, shares: bool) -> list[int]:
+def _places(base: int, arrays: Sequence[_Listed]) -> list[int]:
     """Start of the chunks of each array, and the end of the last ones."""
-    places = [base + _tables_size(len(arrays))]
-    for each in arrays:
-        shared = len(_ROW_VTABLE) if shares else 0
-        row = _row_size(each.ndim, shares=shares)
-        places.append(places[-1] + 4 + shared + each.count * (4 + row))
-    return places
+    sizes = [_chunks_size(each.count, each.ndim) for each in arrays]
+    return list(accumulate(sizes, initial=base + _tables_size(len(arrays))))
+
+
+def _chunks_size(count: int, ndim: int) -> int:
+    """Bytes of the vector of an array's chunks, and of its rows."""
+    stripes = _stripes(count, ndim)
+    rows = len(_ROW_VTABLE) + count * _row_size(ndim) if stripes is None else stripes.size
+    return 4 + 4 * count + rows
+
+
+def _stripes(count: int, ndim: int) -> Stripes | None:
+    if count < FEWEST_OF_GRID:
+        return None
+    return Stripes.of(count, _row_size(ndim), len(_ROW_VTABLE), 4)
 
 
 def _tables_size(arrays: int) -> int:
     return 4 + 4 * arrays + len(_ARRAY_VTABLE) + 16 * arrays
 
 
-def _row_size(ndim: int, *, shares: bool) -> int:
-    return _ROW_HEAD - (len(_ROW_VTABLE) if shares else 0) + 4 * ndim
+def _row_size(ndim: int) -> int:
+    return _ROW_HEAD + 4 * ndim
 
 
 def _array_tables(base: int, arrays: Sequence[_Listed], places: Sequence[int]) -> bytes:
@@ -563,36 +563,69 @@ def _array_tables(base: int, arrays: Sequence[_Listed], places: Sequence[int]) -
     return struct.pack(f"<I{count}I", count, *offsets) + _ARRAY_VTABLE + b"".join(rows)
 
 
-def _chunk_rows(listed: _Listed, *, shares: bool) -> Iterator[Buffer]:
+def _chunk_rows(listed: _Listed) -> Iterator[Buffer]:
     """The vector of an array's chunks, and the rows that it points to."""
-    count, ndim = listed.count, listed.ndim
-    size = _row_size(ndim, shares=shares)
+    count, size = listed.count, _row_size(listed.ndim)
+    stripes = _stripes(count, listed.ndim)
+    first = 4 + 4 * count + len(_ROW_VTABLE)
+    rows = Places.even(count, first, size) if stripes is None else stripes.places(first - 8)
     yield struct.pack("<I", count)
-    # From each offset to its row, which begins behind a vtable: `size - 4` further every time.
-    first = 4 * count + len(_ROW_VTABLE)
     for start, stop in _runs(count):
-        offsets = np.arange(start, stop, dtype="<u4")
-        offsets *= np.uint32(size - 4)
-        offsets += np.uint32(first)
-        yield offsets
-    fields = struct.pack("<iII", len(_ROW_VTABLE), 4, ndim)
-    if shares:
+        offsets = rows.part(start, stop) - np.arange(4 + 4 * start, 4 + 4 * stop, 4)
+        yield offsets.astype("<u4")
+    if stripes is None:
         yield _ROW_VTABLE
-        head, back = np.frombuffer(fields, "<u4"), 0
+        back = len(_ROW_VTABLE)
+        for index in listed.blocks():
+            yield _row_block(back, index)
+            back += size * len(index)
     else:
-        head, back = np.frombuffer(_ROW_VTABLE + fields, "<u4"), None
-    block = np.empty((min(count, _ROWS_AT_ONCE), size // 4), dtype="<u4")
-    block[:, : len(head)] = head
-    for index in listed.blocks():
-        if len(index) > len(block):
-            block = np.empty((len(index), size // 4), dtype="<u4")
-            block[:, : len(head)] = head
-        if back is not None:  # from each row to the one vtable, `size` further every time
-            far = np.arange(back, back + len(index), dtype="<u4")
-            block[: len(index), 0] = far * np.uint32(size) + np.uint32(len(_ROW_VTABLE))
-            back += len(index)
-        block[: len(index), len(head) :] = index
-        yield block[: len(index)]
+        for bands in _rebatch(listed.blocks(), stripes.rows_of_band):
+            yield _bands(stripes, bands)
+
+
+def _row_block(back: int, index: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Rows of which the first is so far behind the vtable that all share."""
+    count, ndim = index.shape
+    block = np.empty((count, 3 + ndim), dtype="<u4")
+    block[:, 0] = np.arange(back, back + count * _row_size(ndim), _row_size(ndim))
+    block[:, 1], block[:, 2], block[:, 3:] = 4, ndim, index
+    return block
+
+
+def _bands(stripes: Stripes, index: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint32]:
+    """Bands of stripes; after the last row of the last one are zeros."""
+    _, depth, width = stripes.shape
+    count, ndim = index.shape
+    bands = -(-count // stripes.rows_of_band)
+    words = 3 + ndim
+    stored = np.zeros((bands, width, stripes.stripe // 4), dtype="<u4")
+    stored[:, :, :2] = np.frombuffer(_ROW_VTABLE, "<u4")
+    rows = stored[:, :, 2:].reshape(bands, width, depth, words)
+    rows[..., 0] = len(_ROW_VTABLE) + 4 * words * np.arange(depth)
+    rows[..., 1], rows[..., 2] = 4, ndim
+    whole = np.zeros((bands * depth * width, ndim), dtype="<u4")
+    whole[:count] = index
+    rows[..., 3:] = whole.reshape(bands, depth, width, ndim).swapaxes(1, 2)
+    return stored
+
+
+def _rebatch(
+    blocks: Iterator[npt.NDArray[np.uint32]], unit: int
+) -> Iterator[npt.NDArray[np.uint32]]:
+    """The same rows, in multiples of `unit` but for the last ones."""
+    waiting: list[npt.NDArray[np.uint32]] = []
+    size = 0
+    for block in blocks:
+        waiting.append(block)
+        size += len(block)
+        if size >= max(unit, _ROWS_AT_ONCE):
+            rows = concat_arrays(waiting)
+            whole = size // unit * unit
+            yield rows[:whole]
+            waiting, size = [rows[whole:]], size - whole
+    if size:
+        yield concat_arrays(waiting)
 
 
 def _iter_ascending(sets: Sequence[ChunkSet]) -> Iterator[npt.NDArray[np.uint32]]:
