@@ -1,6 +1,6 @@
 """Positions in a buffer: of the rows of a table, of a field in each, of what they point to."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from math import prod
 
 import numpy as np
@@ -40,13 +40,17 @@ class Places:
         step = even_step(positions)
         if step is not None:
             return cls.even(count, int(positions[0]) if count else 0, step)
-        grid = _grid_of(positions[:_HEAD], count)
+        return cls._recognised(count, lambda start, stop: positions[start:stop])
+
+    @classmethod
+    def _recognised(cls, count: int, part: Callable[[int, int], Ints]) -> "Places":
+        """The positions of which any part can be asked for, as a grid if they are one."""
+        grid = _grid_of(part(0, min(count, _HEAD)), count)
         if grid is None or not all(
-            np.array_equal(positions[start:stop], grid.part(start, stop))
-            for start, stop in grid.pieces()
+            np.array_equal(part(*piece), grid.part(*piece)) for piece in grid.pieces()
         ):
-            return cls(count, 0, (0,), (0,), positions)
-        return cls(count, grid.first, grid.shape, grid.steps, positions[grid.count :])
+            return cls(count, 0, (0,), (0,), part(0, count))
+        return cls(count, grid.first, grid.shape, grid.steps, part(grid.count, count))
 
     @property
     def is_even(self) -> bool:
@@ -99,17 +103,10 @@ class Places:
     def _moved(self, operation: np.ufunc, offsets: Array) -> "Places":
         if self.count <= _HEAD:
             return Places.of(operation(self.array(), offsets))
-        grid = _grid_of(operation(self.part(0, _HEAD), offsets[:_HEAD]), self.count)
-        if grid is None or not all(
-            np.array_equal(
-                operation(self.part(start, stop), offsets[start:stop]), grid.part(start, stop)
-            )
-            for start, stop in grid.pieces()
-        ):
-            moved = operation(self.array(), offsets)
-            return Places(self.count, 0, (0,), (0,), moved)
-        rest = operation(self.part(grid.count, self.count), offsets[grid.count :])
-        return Places(self.count, grid.first, grid.shape, grid.steps, rest)
+        return Places._recognised(
+            self.count,
+            lambda start, stop: operation(self.part(start, stop), offsets[start:stop]),
+        )
 
     def distinct(self, unit: int) -> tuple[Ints, "Places"]:
         """Codes and the places they number, each once; all are multiples of `unit`."""

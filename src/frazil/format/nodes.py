@@ -375,7 +375,8 @@ def node_table(nodes: Sequence[Node]) -> Table:
         len(nodes),
         id=StructColumn.of(id_column([node.id.raw for node in nodes], NodeId.size)),
         path=StringColumn.of(Strings.from_list([node.path.raw for node in nodes])),
-        user_data=StringColumn.of(Strings.from_list([node.user_data for node in nodes])),
+        # Thousands of arrays often have the same metadata, which is stored once.
+        user_data=StringColumn.from_list([node.user_data for node in nodes]),
         node_data=data,
     )
 

@@ -33,7 +33,7 @@ def test_a_large_log_takes_little_more_than_its_file() -> None:
 
 def test_many_large_snapshots_are_not_in_memory_together() -> None:
     nodes = [
-        Node(id=NodeId.random(), path=NodePath(f"/{i:06}"), user_data=b"x" * 400, array=None)
+        Node(id=NodeId.random(), path=NodePath(f"/{i:06}"), user_data=b"%0400d" % i)
         for i in range(5000)
     ]
     snapshot = Snapshot(
