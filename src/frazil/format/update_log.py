@@ -195,6 +195,10 @@ class UpdateLog(Sequence[Update]):
             case _:
                 return cls(encode_updates(list(updates)))
 
+    @classmethod
+    def concat(cls, logs: Sequence["UpdateLog"]) -> "UpdateLog":
+        return cls(Table.concat([log.table for log in logs]))
+
     def __len__(self) -> int:
         return len(self.table)
 
@@ -222,6 +226,20 @@ class UpdateLog(Sequence[Update]):
         paths = self.table.string("backup_path")
         older = paths.take(np.arange(1, len(self), dtype=np.int64))
         cited = StringColumn.concat([StringColumn.from_list([backup][: len(self)]), older])
+        return UpdateLog(self.table.replace(backup_path=cited))
+
+    def before(self, time_us: int) -> "UpdateLog":
+        """The entries that are older."""
+        return self[int(np.count_nonzero(self.times_us >= time_us)) :]
+
+    def without_backups_before(self, time_us: int) -> "UpdateLog":
+        """The same entries, which do not cite backups that were made earlier.
+
+        The backup in which an entry is the newest was made for the entry after it.
+        """
+        paths = self.table.string("backup_path")
+        stays = np.append([True], self.times_us[:-1] >= time_us)[: len(self)]
+        cited = StringColumn(np.where(stays, paths.codes, -1), paths.strings)
         return UpdateLog(self.table.replace(backup_path=cited))
 
     def first_page(self, size: int) -> tuple["UpdateLog", str | None]:

@@ -20,6 +20,7 @@ from frazil.engine.refs.ancestry import SnapshotChain
 from frazil.engine.refs.entries import fetch_config_yaml
 from frazil.engine.refs.entry import Change, attempts, attempts_exhausted_error
 from frazil.engine.refs.entry_v1 import require_name
+from frazil.engine.refs.ops_log import PageMerge
 from frazil.engine.refs.refs import MAIN
 from frazil.errors import (
     ConflictError,
@@ -122,7 +123,7 @@ class AlphaEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
-        new_page: bool = False,
+        new_page: PageMerge | None = None,
     ) -> RepoInfo:
         """Applies `change` and returns what it made; there is no ops log."""
         del doing, even_if_read_only, new_page  # there is no status
@@ -242,7 +243,7 @@ class V2preEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
-        new_page: bool = False,
+        new_page: PageMerge | None = None,
     ) -> RepoInfo:
         del change, doing, even_if_read_only, ready, new_page
         raise read_only(Generation.V2PRE)

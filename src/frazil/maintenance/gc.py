@@ -18,6 +18,7 @@ ref or a new snapshot stands on one that is dropped), the plan is made again.
 from collections.abc import Callable, Container, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +27,7 @@ from frazil.clock import to_datetime
 from frazil.engine.files.object_keys import OVERWRITTEN, branch_key
 from frazil.engine.group.staging import Leftovers, find_leftovers
 from frazil.engine.refs.entry import attempts, attempts_exhausted_error, require_online
+from frazil.engine.refs.ops_log import PageMerge, follow
 from frazil.engine.repository import Repository
 from frazil.errors import (
     FormatError,
@@ -79,6 +81,8 @@ from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 # temporary       files beside those of a local directory
 
 STAGING = "frazil-staging-"  # how names of such branches begin
+_MERGED_ENTRIES = 1_000_000  # of the ops log in one backup, some 150 MB in memory
+_SETTLED_AFTER_US = 3_600_000_000  # then no one asks any more which updates were stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +98,17 @@ class OldBackups:
 
 
 def old_backups(repository: Repository, inventory: Inventory, older_than_us: int) -> OldBackups:
-    """Backups that are older and that the ops log does not go on in."""
+    """Backups that are older and that the ops log will not go on in after the collection."""
+    needed = _needed_backups(repository)
+    if repository.has_ops_log:
+        merged = _page_merge(repository, older_than_us).pages(repository.repo_info())
+        needed -= {OVERWRITTEN + name for name in merged}
     listed = inventory.others(OVERWRITTEN)
     found = OldBackups(tuple(each for each in listed if each.modified_at_us < older_than_us))
-    return found.without(pages_of_log(repository))
+    return found.without(needed)
 
 
-def pages_of_log(repository: Repository) -> set[str]:
+def _needed_backups(repository: Repository) -> set[str]:
     """Keys of the backups in which the ops log goes on.
 
     With each change it goes on in others, since all entries move by one. The collection begins a
@@ -108,15 +116,19 @@ def pages_of_log(repository: Repository) -> set[str]:
     """
     if not repository.has_ops_log:
         return set()
-    needed = set[str]()
-    name = repository.repo_info().before_updates
-    while name is not None and OVERWRITTEN + name not in needed:
-        needed.add(OVERWRITTEN + name)
-        try:
-            name = repository.files.fetch_log_page(name).before_updates
-        except ObjectNotFoundError:  # the log was cut short before
-            break
-    return needed
+    while True:
+        first = repository.repo_info().before_updates
+        found = follow(first, repository.files.fetch_log_page)
+        is_there = {OVERWRITTEN + name: page is not None for name, page in found}
+        # One that is not: the log was cut short before, or another collection has just merged it.
+        if all(is_there.values()) or repository.repo_info().before_updates == first:
+            return set(is_there)
+
+
+def _page_merge(repository: Repository, older_than_us: int) -> PageMerge:
+    settled_us = min(older_than_us, repository.clock() - _SETTLED_AFTER_US)
+    fetch_page = cache(repository.files.fetch_log_page)
+    return PageMerge(fetch_page, settled_us, _MERGED_ENTRIES)
 
 
 def stale_branches(repository: Repository, older_than_us: int) -> tuple[str, ...]:
@@ -444,7 +456,7 @@ def collect_garbage(
         summary = replace(summary, temporary_files_deleted=removed)
     if plan.backups is None or summary.objects_failed_to_delete:
         return summary
-    backups = plan.backups.without(pages_of_log(repository))  # which changed if others committed
+    backups = plan.backups.without(_needed_backups(repository))
     failed = delete_keys(repository.store, [file.key for file in backups.files]).failed
     return _with_backups(summary, backups, failed=failed)
 
@@ -513,8 +525,11 @@ def _drop_snapshots(repository: Repository, plan: GCPlan) -> RepoInfo:
         adopted = adoptions(info, ~goes, nearest_of(info, ~goes))
         return retain_snapshots(info, ~goes, adopted), GCRan()
 
-    # From then on the log goes on in backups that stay: see pages_of_log.
-    new_page = plan.request.backups_us is not None
+    # From then on the log goes on in backups that stay: see _needed_backups.
+    new_page = None
+    if plan.request.backups_us is not None:
+        new_page = _page_merge(repository, plan.request.backups_us)
+        new_page.pages(repository.repo_info())  # read before there is a race to win
     return repository.entry.update(change, doing=_DOING, new_page=new_page)
 
 

@@ -1,7 +1,7 @@
 """The files of one repository: fetched, decoded and cached; encoded and put."""
 
 import math
-from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
+from collections.abc import Buffer, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
@@ -275,8 +275,11 @@ class Files:
         # The next commit of this object finds it unchanged, and does not decode what it encoded.
         self._newest.stored = StoredRepoInfo(new, Blob(data, version))
 
-    def drop_backup(self, name: str) -> None:
-        self.store.delete([OVERWRITTEN + name])
+    def put_backup(self, name: str, info: RepoInfo) -> None:
+        self.store.put(OVERWRITTEN + name, self._encode_repo_info(info))
+
+    def drop_backups(self, names: Iterable[str]) -> None:
+        self.store.delete([OVERWRITTEN + name for name in names])
 
     def _encode_repo_info(self, info: RepoInfo) -> bytes:
         return encode_repo_info(info, level=self.settings.compression_level)

@@ -9,6 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
@@ -20,7 +21,7 @@ from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import backup_name, snapshot_key, transaction_key
 from frazil.engine.files.settings import Settings
 from frazil.engine.refs import ops_log
-from frazil.engine.refs.ops_log import RefusedUpdate, was_stored
+from frazil.engine.refs.ops_log import PageMerge, RefusedUpdate, was_stored
 from frazil.engine.refs.refs import MAIN
 from frazil.errors import (
     ConflictError,
@@ -46,6 +47,7 @@ type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 
 
 _EAGER_TRIES = 5  # a lost race is usually won at the next try: no pause before these
+_MERGING_TRIES = 3  # merging takes long, and others may be faster each time: then without
 
 
 def backoff_s(
@@ -112,12 +114,13 @@ class EntryPoint(Protocol):
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
-        new_page: bool = False,
+        new_page: PageMerge | None = None,
     ) -> RepoInfo:
         """Applies `change` and returns the repo info that was stored.
 
         `ready` waits until what the new one refers to is stored, or raises. With `new_page` the
-        ops log begins with this entry, and goes on in the copy of what is replaced.
+        ops log begins with this entry, and goes on in the copy of what is replaced, or in one
+        backup that others are merged into.
         """
         ...
 
@@ -159,14 +162,19 @@ class RepoInfoEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
-        new_page: bool = False,
+        new_page: PageMerge | None = None,
     ) -> RepoInfo:
-        replace_once = partial(self.replace_once, ready=ready, new_page=new_page)
+        replace_once = partial(self.replace_once, ready=ready)
         with taking_turns(self.files.store.directory) as turn:
             if turn is not None:
                 turn.begin()
             return self._update(
-                change, replace_once, doing=doing, even_if_read_only=even_if_read_only, turn=turn
+                change,
+                replace_once,
+                doing=doing,
+                even_if_read_only=even_if_read_only,
+                new_page=new_page,
+                turn=turn,
             )
 
     def read(self) -> StoredRepoInfo:
@@ -181,7 +189,7 @@ class RepoInfoEntry:
         kinds: Sequence[UpdateKind],
         *,
         ready: Callable[[], None] = no_wait,
-        new_page: bool = False,
+        new_page: PageMerge | None = None,
     ) -> RepoInfo | RefusedUpdate:
         """Puts `new`, computed from `old`, in its place; each kind is an entry of the ops log.
 
@@ -190,13 +198,18 @@ class RepoInfoEntry:
         and `new_page` as in `update`.
         """
         now_us = self.clock()
-        backup = backup_name(now_us)
-        page_size = 1 if new_page else self.files.settings.updates_per_file
-        new = ops_log.record(new, *kinds, now_us=now_us, backup=backup, page_size=page_size)
+        backups = [backup_name(now_us)]
+        page_size = self.files.settings.updates_per_file if new_page is None else 1
+        new = ops_log.record(new, *kinds, now_us=now_us, backup=backups[0], page_size=page_size)
+        if new_page is not None and (merged := new_page.merge(old.info)) is not None:
+            # The one with the whole log is listed first: a repair restores that.
+            backups.append(backup_name(now_us + 1000))
+            self.files.put_backup(backups[1], merged)
+            new = replace(new, before_updates=backups[1])
         try:
-            self.files.replace_repo_info(old, new, backup=backup, ready=ready)
+            self.files.replace_repo_info(old, new, backup=backups[0], ready=ready)
         except PreconditionFailedError:
-            return RefusedUpdate(new, kinds[-1], backup)
+            return RefusedUpdate(new, kinds[-1], tuple(backups))
         return new
 
     def _update(
@@ -206,6 +219,7 @@ class RepoInfoEntry:
         *,
         doing: str,
         even_if_read_only: bool,
+        new_page: PageMerge | None,
         turn: Turn | None,
     ) -> RepoInfo:
         settings = self.files.settings
@@ -219,7 +233,9 @@ class RepoInfoEntry:
             if not even_if_read_only:
                 require_online(old.info, doing=doing)
             new, kind = change(old.info)
-            result = replace_once(old, new, [kind])
+            if new_page is not None and attempt == _MERGING_TRIES:
+                new_page = replace(new_page, max_entries=0)
+            result = replace_once(old, new, [kind], new_page=new_page)
             if not isinstance(result, RefusedUpdate):
                 return result
             refused = result
@@ -228,13 +244,13 @@ class RepoInfoEntry:
         raise attempts_exhausted_error(settings)
 
     def was_done(self, info: RepoInfo, refused: RefusedUpdate) -> bool:
-        """True if a refused update is part of `info` all the same; if not, its backup goes.
+        """True if a refused update is part of `info` all the same; if not, its backups go.
 
-        Where the ops log does not tell, the backup stays: the log may need it.
+        Where the ops log does not tell, they stay: the log may need them.
         """
         done = was_stored(info, refused=refused, fetch_page=self.files.fetch_log_page)
         if done is False:
-            self.files.drop_backup(refused.backup)
+            self.files.drop_backups(refused.backups)
         return bool(done)
 
 

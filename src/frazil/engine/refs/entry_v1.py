@@ -39,7 +39,7 @@ from frazil.engine.files.object_keys import (
 )
 from frazil.engine.refs.ancestry import SnapshotChain
 from frazil.engine.refs.entry import Change, attempts, attempts_exhausted_error, initial_snapshot
-from frazil.engine.refs.ops_log import was_committed
+from frazil.engine.refs.ops_log import PageMerge, was_committed
 from frazil.engine.refs.refs import MAIN
 from frazil.engine.refs.repo_settings import unsupported_version_error
 from frazil.errors import (
@@ -346,7 +346,7 @@ class RefFilesEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
-        new_page: bool = False,
+        new_page: PageMerge | None = None,
     ) -> RepoInfo:
         """Applies `change` and returns what it made; version 1 has no ops log."""
         del doing, even_if_read_only, new_page  # version 1 has no status

@@ -8,6 +8,11 @@ Several entries may be made by one swap, of which there is one backup (group com
 docs/design/035). It is cited by the entry before them; the others cite none, since there is no file
 in which one of them is the newest, and a page never ends among them.
 
+Each backup lists all snapshots of its time. So a collection of garbage merges the entries of many
+into one (`PageMerge`): a new file, with the name of a backup, that the repo info cites from the
+swap on in which the collection makes its own entry. No file is overwritten, and whoever reads
+`repo` finds the whole log, in the old backups or in the new one.
+
 The log also tells whether an update that the store refused had been stored after all, its reply
 lost, and replaced by another client since: each update cites the backup, of a random name, that its
 writer made of what it replaced.
@@ -54,28 +59,96 @@ def record(
     return replace(info, updates=page, before_updates=dropped or info.before_updates)
 
 
-def pages(info: RepoInfo, fetch_page: Callable[[str], LogPage]) -> Iterator[UpdateLog]:
-    """All entries, newest first. A missing backup ends the log, as for other clients."""
-    yield UpdateLog.of(info.updates)
+def follow(
+    name: str | None, fetch_page: Callable[[str], LogPage]
+) -> Iterator[tuple[str, LogPage | None]]:
+    """The backups in which the log goes on from `name`; None for one that is missing, the last."""
     seen = set[str]()
-    name = info.before_updates
     while name is not None and name not in seen:  # a damaged chain may bite its own tail
         seen.add(name)
         try:
             page = fetch_page(name)
         except ObjectNotFoundError:
+            yield name, None
             return
-        yield page.updates.found_in(name)
+        yield name, page
         name = page.before_updates
+
+
+def pages(
+    fetch_info: Callable[[], RepoInfo], fetch_page: Callable[[str], LogPage]
+) -> Iterator[UpdateLog]:
+    """All entries, newest first. A missing backup ends the log, as for other clients.
+
+    Unless a collection has deleted it meanwhile: then the newest repo info leads to the others.
+    """
+    shown_us: int | None = None
+    missing: str | None = None
+    while True:
+        was_missing, missing = missing, None
+        for log in _pages_of(fetch_info(), fetch_page):
+            if isinstance(log, str):
+                missing = log
+                break
+            older = log if was_missing is None or shown_us is None else log.before(shown_us)
+            if len(older):
+                shown_us = int(older.times_us[-1])
+                yield older
+        if missing in (None, was_missing):
+            return
+
+
+def _pages_of(info: RepoInfo, fetch_page: Callable[[str], LogPage]) -> Iterator[UpdateLog | str]:
+    """The entries, newest first, and the name of the backup that is missing, if one is."""
+    yield UpdateLog.of(info.updates)
+    for name, page in follow(info.before_updates, fetch_page):
+        yield name if page is None else page.updates.found_in(name)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PageMerge:
+    """Merges the pages of the ops log that lie in backups, as many as `max_entries` allow.
+
+    Backups made before `settled_us` may be deleted: entries no longer cite them. So a client that
+    works with the merged file as its `repo` never divides the log where one of them is needed.
+    """
+
+    fetch_page: Callable[[str], LogPage]
+    settled_us: int
+    max_entries: int
+
+    def pages(self, info: RepoInfo) -> dict[str, LogPage]:
+        """The backups that are merged, by name; none if that would not save one."""
+        found: dict[str, LogPage] = {}
+        entries = len(info.updates)
+        first = info.before_updates if entries <= self.max_entries else None
+        for name, page in follow(first, self.fetch_page):
+            entries += 0 if page is None else len(page.updates)
+            if page is None or entries > self.max_entries:
+                break
+            found[name] = page
+        return found if len(found) > 1 else {}  # there will be one, beside that of `info`
+
+    def merge(self, info: RepoInfo) -> RepoInfo | None:
+        """`info` with all of these entries; None if there are none to merge."""
+        pages = list(self.pages(info).values())
+        if not pages:
+            return None
+        log = UpdateLog.concat([UpdateLog.of(info.updates), *(page.updates for page in pages)])
+        log = log.without_backups_before(self.settled_us)
+        return replace(info, updates=log, before_updates=pages[-1].before_updates)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class RefusedUpdate:
-    """An update that the store refused. `backup` is the copy of what it would have replaced."""
+    """An update that the store refused, and the backups that were made for it.
+
+    One of them is cited if it was stored all the same.
+    """
 
     info: RepoInfo
     kind: UpdateKind
-    backup: str
+    backups: tuple[str, ...]
 
     @property
     def recorded_us(self) -> int:
@@ -95,7 +168,7 @@ def was_stored(
         return True
     log, following, since_us = UpdateLog.of(info.updates), info.before_updates, refused.recorded_us
     pages = set[str]()
-    while not (refused.backup == following or refused.backup in log.backups):
+    while {following, *log.backups}.isdisjoint(refused.backups):
         if following is None or (len(log) and int(log.times_us[-1]) < since_us):
             return False
         if following in pages:
