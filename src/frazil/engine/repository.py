@@ -371,7 +371,8 @@ class Repository:
 
     def ops_log_pages(self) -> Iterator[UpdateLog]:
         """The same, as the tables that the files hold."""
-        return ops_log.pages(self.info_of_version_2, self._files.fetch_log_page)
+        info = self.info_of_version_2()
+        return ops_log.pages(info, self._entry.fetch, self._files.fetch_log_page)
 
     def manifest_files(self, snapshot: SnapshotId) -> Sequence[ManifestFile]:
         history.require_row(self._entry.fetch(), snapshot)

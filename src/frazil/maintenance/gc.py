@@ -99,30 +99,28 @@ class OldBackups:
 
 def old_backups(repository: Repository, inventory: Inventory, older_than_us: int) -> OldBackups:
     """Backups that are older and that the ops log will not go on in after the collection."""
-    needed = _needed_backups(repository)
-    if repository.has_ops_log:
-        merged = _page_merge(repository, older_than_us).pages(repository.repo_info())
-        needed -= {OVERWRITTEN + name for name in merged}
     listed = inventory.others(OVERWRITTEN)
     found = OldBackups(tuple(each for each in listed if each.modified_at_us < older_than_us))
-    return found.without(needed)
+    merged = _page_merge(repository, older_than_us).pages(repository.repo_info())
+    return _unneeded(repository, found, merged=merged)
 
 
-def _needed_backups(repository: Repository) -> set[str]:
-    """Keys of the backups in which the ops log goes on.
+def _unneeded(
+    repository: Repository, backups: OldBackups, *, merged: Container[str] = ()
+) -> OldBackups:
+    """Backups in which the ops log does not go on, and those that are merged.
 
     With each change it goes on in others, since all entries move by one. The collection begins a
     page with its own entry, so that all later states of the log go on in the same pages.
     """
     if not repository.has_ops_log:
-        return set()
-    while True:
-        first = repository.repo_info().before_updates
-        found = follow(first, repository.files.fetch_log_page)
-        is_there = {OVERWRITTEN + name: page is not None for name, page in found}
-        # One that is not: the log was cut short before, or another collection has just merged it.
-        if all(is_there.values()) or repository.repo_info().before_updates == first:
-            return set(is_there)
+        return backups
+    first = repository.repo_info().before_updates
+    found = follow(first, repository.files.fetch_log_page)
+    is_there = {name: page is not None for name, page in found}
+    if not all(is_there.values()) and repository.repo_info().before_updates != first:
+        return OldBackups(())  # another collection has just merged these pages
+    return backups.without({OVERWRITTEN + name for name in is_there if name not in merged})
 
 
 def _page_merge(repository: Repository, older_than_us: int) -> PageMerge:
@@ -456,7 +454,7 @@ def collect_garbage(
         summary = replace(summary, temporary_files_deleted=removed)
     if plan.backups is None or summary.objects_failed_to_delete:
         return summary
-    backups = plan.backups.without(_needed_backups(repository))
+    backups = _unneeded(repository, plan.backups)
     failed = delete_keys(repository.store, [file.key for file in backups.files]).failed
     return _with_backups(summary, backups, failed=failed)
 
@@ -525,7 +523,7 @@ def _drop_snapshots(repository: Repository, plan: GCPlan) -> RepoInfo:
         adopted = adoptions(info, ~goes, nearest_of(info, ~goes))
         return retain_snapshots(info, ~goes, adopted), GCRan()
 
-    # From then on the log goes on in backups that stay: see _needed_backups.
+    # From then on the log goes on in backups that stay: see _unneeded.
     new_page = None
     if plan.request.backups_us is not None:
         new_page = _page_merge(repository, plan.request.backups_us)

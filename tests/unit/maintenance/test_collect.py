@@ -355,9 +355,8 @@ def test_old_backups_go_but_for_the_pages_of_the_ops_log(size: int) -> None:
             summary = kept.repository.garbage_collect(when, backups_older_than=when)
             assert foreseen.backups_deleted == summary.backups_deleted
             left = len(kept.keys("overwritten/"))
-            assert left == count + 1 - summary.backups_deleted
-            collections = sum(isinstance(each, frazil.UpdateType.GCRan) for each in expected) + 1
-            assert left <= len(expected) // size + 2 * collections
+            assert left - (count - summary.backups_deleted) in {1, 2}  # two if pages were merged
+            assert left <= 2
             expected.insert(0, frazil.UpdateType.GCRan())
         else:
             kept.commit(f"m{at}")

@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from typing import Protocol
 
 from frazil.clock import Clock, to_datetime
@@ -164,15 +163,14 @@ class RepoInfoEntry:
         ready: Callable[[], None] = no_wait,
         new_page: PageMerge | None = None,
     ) -> RepoInfo:
-        replace_once = partial(self.replace_once, ready=ready)
         with taking_turns(self.files.store.directory) as turn:
             if turn is not None:
                 turn.begin()
             return self._update(
                 change,
-                replace_once,
                 doing=doing,
                 even_if_read_only=even_if_read_only,
+                ready=ready,
                 new_page=new_page,
                 turn=turn,
             )
@@ -215,10 +213,10 @@ class RepoInfoEntry:
     def _update(
         self,
         change: Change,
-        replace_once: Callable[..., RepoInfo | RefusedUpdate],
         *,
         doing: str,
         even_if_read_only: bool,
+        ready: Callable[[], None],
         new_page: PageMerge | None,
         turn: Turn | None,
     ) -> RepoInfo:
@@ -235,7 +233,7 @@ class RepoInfoEntry:
             new, kind = change(old.info)
             if new_page is not None and attempt == _MERGING_TRIES:
                 new_page = replace(new_page, max_entries=0)
-            result = replace_once(old, new, [kind], new_page=new_page)
+            result = self.replace_once(old, new, [kind], ready=ready, new_page=new_page)
             if not isinstance(result, RefusedUpdate):
                 return result
             refused = result

@@ -8,10 +8,10 @@ Several entries may be made by one swap, of which there is one backup (group com
 docs/design/035). It is cited by the entry before them; the others cite none, since there is no file
 in which one of them is the newest, and a page never ends among them.
 
-Each backup lists all snapshots of its time. So a collection of garbage merges the entries of many
-into one (`PageMerge`): a new file, with the name of a backup, that the repo info cites from the
-swap on in which the collection makes its own entry. No file is overwritten, and whoever reads
-`repo` finds the whole log, in the old backups or in the new one.
+Each backup lists all snapshots of its time. So garbage collection merges the pages of many into one
+(`PageMerge`): another backup of what its swap replaces, with a longer page, in which the log goes
+on from that swap. Nothing is overwritten, so that readers and crashes find the log in the old
+backups or in the new one.
 
 The log also tells whether an update that the store refused had been stored after all, its reply
 lost, and replaced by another client since: each update cites the backup, of a random name, that its
@@ -76,33 +76,35 @@ def follow(
 
 
 def pages(
-    fetch_info: Callable[[], RepoInfo], fetch_page: Callable[[str], LogPage]
+    info: RepoInfo, fetch_info: Callable[[], RepoInfo], fetch_page: Callable[[str], LogPage]
 ) -> Iterator[UpdateLog]:
     """All entries, newest first. A missing backup ends the log, as for other clients.
 
-    Unless a collection has deleted it meanwhile: then the newest repo info leads to the others.
+    If a collection has merged and deleted it meanwhile, the newest repo info says where they are.
     """
     shown_us: int | None = None
-    missing: str | None = None
     while True:
-        was_missing, missing = missing, None
-        for log in _pages_of(fetch_info(), fetch_page):
-            if isinstance(log, str):
-                missing = log
+        before_us, is_whole = shown_us, True
+        for log in _pages_of(info, fetch_page):
+            if log is None:
+                is_whole = False
                 break
-            older = log if was_missing is None or shown_us is None else log.before(shown_us)
-            if len(older):
-                shown_us = int(older.times_us[-1])
-                yield older
-        if missing in (None, was_missing):
+            page = log if before_us is None else log.before(before_us)
+            if len(page):
+                shown_us = int(page.times_us[-1])
+                yield page
+        if is_whole or shown_us == before_us:
+            return
+        first, info = info.before_updates, fetch_info()
+        if info.before_updates == first:
             return
 
 
-def _pages_of(info: RepoInfo, fetch_page: Callable[[str], LogPage]) -> Iterator[UpdateLog | str]:
-    """The entries, newest first, and the name of the backup that is missing, if one is."""
+def _pages_of(info: RepoInfo, fetch_page: Callable[[str], LogPage]) -> Iterator[UpdateLog | None]:
+    """The entries, newest first; None at last if a backup is missing."""
     yield UpdateLog.of(info.updates)
     for name, page in follow(info.before_updates, fetch_page):
-        yield name if page is None else page.updates.found_in(name)
+        yield None if page is None else page.updates.found_in(name)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,12 +133,14 @@ class PageMerge:
 
     def merge(self, info: RepoInfo) -> RepoInfo | None:
         """`info` with all of these entries; None if there are none to merge."""
-        pages = list(self.pages(info).values())
+        pages = self.pages(info)
         if not pages:
             return None
-        log = UpdateLog.concat([UpdateLog.of(info.updates), *(page.updates for page in pages)])
-        log = log.without_backups_before(self.settled_us)
-        return replace(info, updates=log, before_updates=pages[-1].before_updates)
+        logs = [UpdateLog.of(info.updates)]
+        logs += [page.updates.found_in(name) for name, page in pages.items()]
+        log = UpdateLog.concat(logs).without_backups_before(self.settled_us)
+        *_, last = pages.values()
+        return replace(info, updates=log, before_updates=last.before_updates)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
