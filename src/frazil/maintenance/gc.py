@@ -81,7 +81,7 @@ from frazil.objectstore.protocol import ObjectInfo, ObjectStore
 # temporary       files beside those of a local directory
 
 STAGING = "frazil-staging-"  # how names of such branches begin
-_MERGED_ENTRIES = 1_000_000  # of the ops log in one backup, some 150 MB in memory
+_MERGED_ENTRIES = 1_000_000  # of the ops log in one backup: 3 s and 500 MB to merge them
 _SETTLED_AFTER_US = 3_600_000_000  # then no one asks any more which updates were stored
 
 
