@@ -107,6 +107,13 @@ def prepared(storage: Storage) -> None:
     repo.reset_branch("main", tip)
 
 
+def prepared_pages(storage: Storage) -> None:
+    """The same, with an ops log in many backups."""
+    config = frazil.RepositoryConfig(num_updates_per_repo_info_file=2)
+    Repository.create(storage, config).save_config()
+    _filled(Repository.open(storage))
+
+
 def prepared_v1(storage: Storage) -> None:
     _filled(Repository.create(storage, spec_version=1))
 
@@ -229,7 +236,7 @@ OPERATIONS = {
     "refs_v1": Operation(_refs, prepared_v1),
     "expire": Operation(_expire, prepared),
     "collect": Operation(_collect, prepared),
-    "expire_and_collect": Operation(_expire_and_collect, prepared),
+    "expire_and_collect": Operation(_expire_and_collect, prepared_pages),
     "rewrite_manifests": Operation(_rewrite, prepared),
     "pack": Operation(_pack, scattered),
     "unpack": Operation(_unpack, prepared),
@@ -239,6 +246,8 @@ OPERATIONS = {
 
 
 # What must hold afterwards
+
+OLDEST = (frazil.UpdateType.RepoInitialized, frazil.UpdateType.RepoMigrated)
 
 
 def problems(storage: Storage, operation: Operation, states: list[State | None], told: int) -> str:
@@ -265,6 +274,8 @@ def _problems(storage: Storage, operation: Operation, states: list[State | None]
     repo = Repository.open(storage)
     if errors := repo.verify().errors:
         return f"verify: {errors[0].kind} {errors[0].text}"
+    if repo.spec_version == 2 and not isinstance([*repo.ops_log()][-1].kind, OLDEST):
+        return "the ops log is cut short"
     session = repo.writable_session("main")
     zarr.create_group(session.store, path="next")
     session.commit("next")
