@@ -117,7 +117,7 @@ def test_a_page_has_no_more_entries_than_allowed(
 ) -> None:
     monkeypatch.setattr(gc, "_MERGED_ENTRIES", limit)
     logged, some = Logged(), np.random.default_rng(limit)
-    for _ in range(20):
+    for _ in range(10):
         logged.operate(int(some.integers(0, 9)))
         before = logged.log()
         logged.collect()
