@@ -146,11 +146,15 @@ class ChunkWriter:
         self.store.put(chunk_key(chunk), view)
         return Native(chunk_id=chunk, offset=0, length=len(view))
 
+    def is_large(self, length: int) -> bool:
+        """True if a chunk of so many bytes has an object of its own."""
+        return length > max(PACKED_BYTES, self.inline_threshold_bytes)
+
     def put_large(self, data: ChunkData) -> ChunkData | Native:
         """Stores a chunk that would share its object with no other; others are given back."""
         views = _views(data)
         length = sum(map(len, views))
-        if length <= max(PACKED_BYTES, self.inline_threshold_bytes):
+        if not self.is_large(length):
             return data
         chunk = ChunkId.random()
         _put(self.store, chunk, views)

@@ -113,6 +113,10 @@ class SessionChunks(SessionState):
         self._require_writable()
         return data if self.files.store.far else self.chunk_writer().put_large(data)
 
+    def stores_at_once(self, length: int) -> bool:
+        """True if `store_large` stores a chunk of so many bytes, and keeps none of them."""
+        return not self.files.store.far and self.chunk_writer().is_large(length)
+
     def change_chunks(
         self,
         path: NodePath,

@@ -299,7 +299,7 @@ def _blosc_step(codec: Any) -> Step:
     return cast("Step", codec._blosc_codec.encode)  # noqa: SLF001 -- zarr 3.4's
 
 
-def _with_checksum(data: Any) -> bytes:
+def with_checksum(data: Any) -> bytes:
     flat = np.frombuffer(data, np.uint8)
     return b"".join((flat, google_crc32c.value(flat).to_bytes(4, "little")))
 
@@ -307,7 +307,7 @@ def _with_checksum(data: Any) -> bytes:
 _STEPS: dict[Any, Callable[[Any], Step]] = {
     ZstdCodec: _zstd_step,
     BloscCodec: _blosc_step,
-    Crc32cCodec: lambda _: _with_checksum,
+    Crc32cCodec: lambda _: with_checksum,
 }
 
 

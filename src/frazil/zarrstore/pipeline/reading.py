@@ -174,7 +174,30 @@ def put(
     target: Any, values: npt.NDArray[Any], chosen: npt.NDArray[Any], drop_axes: tuple[int, ...]
 ) -> None:
     """Places the selected part of a chunk; `drop_axes` are its axes that the values do not have."""
-    values[target] = chosen.squeeze(axis=drop_axes) if drop_axes else chosen
+    chosen = chosen.squeeze(axis=drop_axes) if drop_axes else chosen
+    if is_basic(target):
+        assign(values[(*target, ...)], chosen)
+    else:
+        values[target] = chosen
+
+
+_ROW_BYTES = 512  # up to which numpy takes about as long to begin a row as to copy it
+
+
+def assign(place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
+    """Copies all values to `place`; of many, short rows as one item each."""
+    row_bytes = place.shape[-1] * place.itemsize if place.ndim else 0
+    if (
+        place.itemsize < row_bytes <= _ROW_BYTES
+        and place.nbytes >= COPIED_BYTES
+        and place.shape == values.shape
+        and place.dtype == values.dtype
+        and place.strides[-1] == values.strides[-1] == place.itemsize
+    ):
+        row = np.dtype(f"V{row_bytes}")
+        place.view(row)[...] = values.view(row)
+    else:
+        place[...] = values
 
 
 def reshape_chunk(flat: Bytes, layout: Layout) -> npt.NDArray[Any]:
@@ -205,7 +228,7 @@ class _Scratch(threading.local):
 
 
 scratch = _Scratch()  # of decoded chunks
-_read_scratch = _Scratch()  # of chunks as they are stored
+stored_scratch = _Scratch()  # of chunks as they are stored
 
 
 def is_basic(selection: Any) -> bool:
@@ -451,7 +474,7 @@ def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
     values = np.asarray(out.as_ndarray_like())
     if coding.knows(batch.items[0][1]) and coding.is_plain:
         return _read_plain(batch, coding, values)
-    data = _load(batch)
+    data = load_chunks(batch)
     there = sum(each is not None for each in data)
     read_meter.add(chunks=there, decoded=there * chunk_bytes(batch))
     tasks = [(values, item, own) for item, own in zip(batch.items, data, strict=True)]
@@ -475,16 +498,16 @@ def decode_chunks(
     size = _decoded_bytes(spec)
     decode = partial(_unpack_unit if coding.knows(spec) else _decode_unit, coding, drop_axes)
     if len(tasks) * size <= QUICK_BYTES:  # threads would wait for each other's turn to read
-        results = coders.map(decode, in_units(_read_stored(files, tasks), size))
+        results = coders.map(decode, in_units(read_stored(files, tasks), size))
     else:
-        results = coders.map(lambda unit: decode(_read_stored(files, unit)), in_units(tasks, size))
+        results = coders.map(lambda unit: decode(read_stored(files, unit)), in_units(tasks, size))
     return [result for some in results for result in some]
 
 
-def _read_stored(files: ChunkFiles, tasks: Sequence[UnreadTask]) -> Sequence[Task]:
+def read_stored(files: ChunkFiles, tasks: Sequence[UnreadTask]) -> Sequence[Task]:
     """Tasks with the bytes of their chunks, those that are read now in this thread's memory."""
     stored = [data for _, _, data in tasks if isinstance(data, StoredChunk)]
-    read = iter(files.fetch_stored(stored, _read_scratch.view))
+    read = iter(files.fetch_stored(stored, stored_scratch.view))
     return [
         (values, item, next(read) if isinstance(data, StoredChunk) else data)
         for values, item, data in tasks
@@ -570,7 +593,7 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
     """Chunks that are stored as their values: only the bytes that are needed are fetched."""
     pieces = plan_pieces(batch.items, coding, values)
     files = batch.engine.files.chunks
-    data = _load(batch, pieces.parts(), pieces.targets)
+    data = load_chunks(batch, pieces.parts(), pieces.targets)
     sizes = [
         each.size_bytes
         for each, found in zip(pieces.layouts, data, strict=True)
@@ -591,7 +614,7 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
         if isinstance(found, StoredChunk):
             is_fitting = target is not None and target.nbytes == found.length
             (found,) = files.fetch_stored(
-                [found], (lambda _: target) if is_fitting else _read_scratch.view
+                [found], (lambda _: target) if is_fitting else stored_scratch.view
             )
             if found is target:
                 return
@@ -606,7 +629,7 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
     return [MISSING if found is None else PRESENT for found in data]
 
 
-def _load(
+def load_chunks(
     batch: Batch, parts: npt.NDArray[np.int64] | None = None, targets: Targets | None = None
 ) -> Sequence[Data | StoredChunk | None]:
     """Chunks of a batch, or these parts; of large ones nearby the place, to be read on threads."""

@@ -24,11 +24,17 @@ from zarr.core.indexing import get_indexer
 from frazil.dataclass import dataclass
 from frazil.engine.changes.chunk_reads import FoundChunks
 from frazil.engine.files.caches import StoredChunk
-from frazil.engine.files.chunk_objects import require_readable
+from frazil.engine.files.chunk_objects import ChunkFiles, require_readable
 from frazil.engine.files.read_meter import read_meter
 from frazil.errors import FormatError, InvalidInputError
 from frazil.objectstore.protocol import Data
-from frazil.zarrstore.pipeline.coding import Coding, GetResult, Unpack, fill_value_or_default
+from frazil.zarrstore.pipeline.coding import (
+    Coding,
+    GetResult,
+    Unpack,
+    fill_value_or_default,
+    with_checksum,
+)
 from frazil.zarrstore.pipeline.reading import (
     MISSING,
     PRESENT,
@@ -42,11 +48,13 @@ from frazil.zarrstore.pipeline.reading import (
     in_waves,
     is_basic,
     require_decodable,
+    stored_scratch,
 )
-from frazil.zarrstore.pipeline.writing import Stored, encode_chunks, require_writable
+from frazil.zarrstore.pipeline.writing import Encoder, Stored, require_writable
 
 # Offset and length of every chunk of a shard, (*grid, 2).
 type ShardIndex = npt.NDArray[np.uint64]
+type Chunks = dict[tuple[int, ...], Buffer | None]  # of a shard
 
 _USUAL_INDEX = (BytesCodec(endian="little"), Crc32cCodec())
 _ABSENT = int(np.iinfo(np.uint64).max)  # the offset of a chunk that a shard does not have
@@ -83,6 +91,8 @@ class Sharding:
         return index
 
     def encode_index(self, index: ShardIndex) -> Buffer:
+        if self.is_index_usual:
+            return with_checksum(index.astype("<u8"))
         encoded = self.codec._encode_shard_index_sync(_ShardIndex(self.grid, index))  # noqa: SLF001 -- zarr 3.4's
         head: Buffer = encoded.as_numpy_array()
         return head
@@ -361,80 +371,100 @@ def _encode_wave(
     batch: Batch, sharding: Sharding, coding: Coding, shards: list[_Shard]
 ) -> list[Stored]:
     """Whole shards to be stored, in pieces, None for those to be deleted."""
-    old = _old_shards(batch, sharding, shards)
+    engine = batch.engine
+    old = _load_old(batch, shards)
+    encoder = Encoder(engine.files.chunks, coding, (), are_kept=True)
 
-    def encode(row: int) -> Stored:
-        shard, chunks = shards[row], old[row]
+    def store(chunks: Chunks) -> Stored:
+        made = _assemble(sharding, chunks)
+        return None if made is None else engine.store_large(made)
+
+    def encode(rows: Sequence[int]) -> list[Stored]:
+        chunks = _old_chunks(encoder.files, sharding, [old[row] for row in rows])
         tasks: list[Any] = [
             (
-                shard.values,
+                shards[row].values,
                 (None, sharding.inner, *chunk[1:]),
-                None if chunk[3] else chunks.get(chunk[0]),
+                None if chunk[3] else known.get(chunk[0]),
             )
-            for chunk in shard.chunks
+            for row, known in zip(rows, chunks, strict=True)
+            for chunk in shards[row].chunks
         ]
-        encoded = encode_chunks(coding, (), tasks, lambda data: data)
-        chunks.update(zip([chunk[0] for chunk in shard.chunks], encoded, strict=True))
-        old[row] = {}
-        made = _assemble(sharding, chunks)
-        return None if made is None else batch.engine.store_large(made)
+        encoded = iter(encoder.encode(tasks, lambda data: data))
+        for row, known in zip(rows, chunks, strict=True):
+            known.update((chunk[0], next(encoded)) for chunk in shards[row].chunks)
+        return coders.map(store, chunks)
 
     # Threads have a shard each, or of a few shards some chunks each.
     every = range(len(shards))
-    return coders.map(encode, every) if len(every) >= 2 * coders.width else [*map(encode, every)]
+    if len(every) < 2 * coders.width:
+        return encode(every)
+    return [made for (made,) in coders.map(lambda row: encode([row]), every)]
 
 
-def _old_shards(
-    batch: Batch, sharding: Sharding, shards: list[_Shard]
-) -> list[dict[tuple[int, ...], Buffer | None]]:
-    """Stored chunks of each shard by index; none of shards that are overwritten altogether."""
+def _load_old(batch: Batch, shards: list[_Shard]) -> list[Data | StoredChunk | None]:
+    """Each shard that is overwritten in part, if it is stored, or its place; None of others."""
     partly = [
         row
         for row, shard in enumerate(shards)
         if not (shard.is_total and all(chunk[3] for chunk in shard.chunks))
     ]
-    found: list[dict[tuple[int, ...], Buffer | None]] = [{} for _ in shards]
+    old: list[Data | StoredChunk | None] = [None] * len(shards)
     if partly:
-        stored = batch.engine.fetch_chunks(batch.path, batch.index[partly])
-        for row, data in zip(partly, stored, strict=True):
-            if data is not None:
-                found[row] = _stored_chunks(sharding, data)
-    return found
+        found = batch.engine.find_chunks(batch.path, batch.index[partly])
+        for row, data in zip(partly, found.load(), strict=True):
+            old[row] = data
+    return old
 
 
-def _stored_chunks(sharding: Sharding, data: Data) -> dict[tuple[int, ...], Buffer | None]:
+def _old_chunks(
+    files: ChunkFiles, sharding: Sharding, shards: Sequence[Data | StoredChunk | None]
+) -> list[Chunks]:
+    """Chunks of each shard by index; of those in local files in this thread's memory."""
+    read = iter(
+        files.fetch_stored(
+            [shard for shard in shards if isinstance(shard, StoredChunk)], stored_scratch.view
+        )
+    )
+    data = [next(read) if isinstance(shard, StoredChunk) else shard for shard in shards]
+    return [{} if shard is None else _stored_chunks(sharding, shard) for shard in data]
+
+
+def _stored_chunks(sharding: Sharding, data: Data) -> Chunks:
     places = sharding.decode_index(data)
     index = np.argwhere(places[..., 0] != _ABSENT)
-    chunks: dict[tuple[int, ...], Buffer | None] = {}
+    view, chunks = memoryview(data), dict[tuple[int, ...], Buffer | None]()
     for at, (start, length) in zip(
         map(tuple, index.tolist()), places[tuple(index.T)].tolist(), strict=True
     ):
-        if start + length > len(data):
+        if start + length > len(view):
             raise FormatError(
-                f"a shard has {len(data)} bytes, and a chunk of its grid {sharding.grid} that ends"
+                f"a shard has {len(view)} bytes, and a chunk of its grid {sharding.grid} that ends"
                 f" at {start + length}: it is damaged, and was not changed"
             )
-        chunks[at] = memoryview(data)[start : start + length]
+        chunks[at] = view[start : start + length]
     return chunks
 
 
-def _assemble(
-    sharding: Sharding, chunks: dict[tuple[int, ...], Buffer | None]
-) -> tuple[Buffer, ...] | None:
+def _assemble(sharding: Sharding, chunks: Chunks) -> tuple[Buffer, ...] | None:
     """Pieces of a shard of these chunks, in the order that zarr has; None if there are none."""
-    index = np.full((*sharding.grid, 2), _ABSENT, np.uint64)
-    at = sharding.index_bytes if sharding.is_index_first else 0
-    parts: list[Buffer] = []
-    for place in sharding.chunks_in_order():
-        chunk = chunks.get(place)
-        if chunk is not None and (length := memoryview(chunk).nbytes):
-            index[place] = at, length
-            at += length
-            parts.append(chunk)
+    parts = [
+        (place, memoryview(chunk))
+        for place in sharding.chunks_in_order()
+        if (chunk := chunks.get(place)) is not None
+    ]
+    parts = [(place, view) for place, view in parts if view.nbytes]
     if not parts:
         return None
-    head = sharding.encode_index(index)
-    return (head, *parts) if sharding.is_index_first else (*parts, head)
+    index = np.full((*sharding.grid, 2), _ABSENT, np.uint64)
+    length = np.array([view.nbytes for _, view in parts], np.uint64)
+    start = np.cumsum(length) - length
+    if sharding.is_index_first:
+        start += np.uint64(sharding.index_bytes)
+    places = np.array([place for place, _ in parts]).reshape(len(parts), -1)
+    index[tuple(places.T)] = np.stack([start, length], axis=1)
+    head, pieces = sharding.encode_index(index), [view for _, view in parts]
+    return (head, *pieces) if sharding.is_index_first else (*pieces, head)
 
 
 # Inner chunks that do not fit into their shard once it is transposed. Pure, on `zarr.json`.

@@ -3,6 +3,7 @@
 import asyncio
 import threading
 from collections.abc import Buffer, Callable, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -15,6 +16,8 @@ from zarr.core.buffer import NDBuffer
 
 from frazil.dataclass import dataclass
 from frazil.engine.commit.chunk_writer import ChunkData
+from frazil.engine.files.caches import StoredChunk
+from frazil.engine.files.chunk_objects import ChunkFiles
 from frazil.errors import ReadOnlyStoreError
 from frazil.format.chunk_refs import Native
 from frazil.objectstore.protocol import Data
@@ -22,6 +25,7 @@ from frazil.zarrstore.pipeline.coding import (
     Bytes,
     Coding,
     Pack,
+    Unpack,
     chunk_is_empty,
     fill_value_or_default,
     is_supported,
@@ -31,14 +35,19 @@ from frazil.zarrstore.pipeline.reading import (
     Batch,
     Item,
     Task,
+    UnreadTask,
+    assign,
     chunk_bytes,
     coders,
     in_units,
     in_waves,
     is_basic,
+    load_chunks,
+    read_stored,
     reshape_chunk,
     run_of,
     scratch,
+    stored_scratch,
     writable,
 )
 
@@ -65,8 +74,10 @@ def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Stored]:
     old = _old_chunks(batch, todo)
     values = np.asarray(value.as_ndarray_like())
     tasks = [(values, batch.items[row], old.get(row)) for row in todo]
-    store = batch.engine.store_large
-    for row, made in zip(todo, encode_chunks(coding, batch.drop_axes, tasks, store), strict=True):
+    engine = batch.engine
+    are_kept = not engine.stores_at_once(chunk_bytes(batch))
+    encoder = Encoder(engine.files.chunks, coding, batch.drop_axes, are_kept)
+    for row, made in zip(todo, encoder.encode(tasks, engine.store_large), strict=True):
         encoded[row] = made
     return encoded
 
@@ -79,12 +90,13 @@ def require_writable(batch: Batch) -> None:
         )
 
 
-def _old_chunks(batch: Batch, rows: list[int]) -> dict[int, Data | None]:
-    """Reads the chunks that are overwritten in part."""
+def _old_chunks(batch: Batch, rows: list[int]) -> dict[int, Data | StoredChunk | None]:
+    """The chunks that are overwritten in part; of large ones nearby the place."""
     partly = [row for row in rows if not batch.items[row][4]]
     if not partly:
         return {}
-    found = batch.engine.fetch_chunks(batch.path, batch.index[partly])
+    items = [batch.items[row] for row in partly]
+    found = load_chunks(replace(batch, items=items, index=batch.index[partly]))
     return dict(zip(partly, found, strict=True))
 
 
@@ -127,128 +139,144 @@ def _not_empty(spec: ArraySpec, dtype: np.dtype[Any]) -> Callable[[npt.NDArray[A
     return lambda values: bool(values[(0,) * values.ndim] != fill)
 
 
-def encode_chunks[T](
-    coding: Coding,
-    drop_axes: tuple[int, ...],
-    tasks: Sequence[Task],
-    store: Callable[[Buffer], T],
-) -> list[T | None]:
-    """Chunks merged with what was, and given to `store`; None for those to be deleted."""
-    if not tasks:
-        return []
-    spec = tasks[0][1][1]
-    units = in_units(tasks, prod(spec.shape) * spec.dtype.to_native_dtype().itemsize)
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """Merges chunks of an array with what was stored, and encodes them.
 
-    def run(unit: Sequence[Task]) -> list[T | None]:
-        encoded = _encode_unit(coding, drop_axes, unit)
-        return [None if chunk is None else store(chunk) for chunk in encoded]
+    Chunks without compressors `are_kept` by the caller; else they are gone with the next ones.
+    """
 
-    return [chunk for chunks in coders.map(run, units) for chunk in chunks]
+    files: ChunkFiles
+    coding: Coding
+    drop_axes: tuple[int, ...]
+    are_kept: bool
 
+    def encode[T](
+        self, tasks: Sequence[UnreadTask], store: Callable[[Buffer], T]
+    ) -> list[T | None]:
+        """What `store` makes of each chunk; None for those to be deleted."""
+        if not tasks:
+            return []
+        spec = tasks[0][1][1]
+        units = in_units(tasks, prod(spec.shape) * spec.dtype.to_native_dtype().itemsize)
 
-def _encode_unit(
-    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
-) -> list[Buffer | None]:
-    """Chunks are put together in one piece of memory, and encoded by one call."""
-    spec = tasks[0][1][1]
-    dtype = spec.dtype.to_native_dtype()
-    merged = None
-    is_alone = len(tasks) == 1 and tasks[0][1][4]  # and whole: it may need no copy
-    if not is_alone and coding.pack and coding.knows(spec) and dtype.kind in _MERGED_KINDS:
-        merged = _merge(coding, drop_axes, tasks, dtype)
-    if coding.pack is None or merged is None:
-        return [_encode(coding, drop_axes, task) for task in tasks]
-    chosen = [row for row, chunk in enumerate(merged) if chunk is not None]
-    encoded: list[Buffer | None] = [None] * len(tasks)
-    packed = coding.pack.many([chunk for chunk in merged if chunk is not None])
-    for row, data in zip(chosen, packed, strict=True):
-        encoded[row] = data
-    return encoded
+        def run(unit: Sequence[UnreadTask]) -> list[T | None]:
+            return [None if chunk is None else store(chunk) for chunk in self._encode_unit(unit)]
 
+        return [chunk for chunks in coders.map(run, units) for chunk in chunks]
 
-def _merge(
-    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task], dtype: np.dtype[Any]
-) -> list[Bytes | None] | None:
-    """Bytes of the values of each chunk, None if it is empty; None if that is for zarr to do."""
-    spec, values = tasks[0][1][1], tasks[0][0]
-    layout = coding.layout(spec)
-    old = _decode_old(coding, tasks, layout.size_bytes)
-    if old is None:
-        return None
-    size = len(tasks) * layout.size_bytes
-    is_kept = coding.pack is None or not coding.pack.steps  # then what is merged is what is stored
-    rows = (np.empty(size, np.uint8) if is_kept else scratch(size)).reshape(len(tasks), -1)
-    is_not_empty = _not_empty(spec, dtype)
-    merged: list[Bytes | None] = []
-    for flat, stored, (values, item, _) in zip(rows, old, tasks, strict=True):
-        _, own, selection, target, is_whole = item
-        if own is not spec or values.dtype != dtype or not values.ndim or not is_basic(target):
-            return None
-        chosen, chunk = values[target], reshape_chunk(flat, layout)
-        if is_whole and chosen.shape == spec.shape:
-            chunk[...] = chosen
-        else:
-            chunk[...] = (
-                fill_value_or_default(spec)
-                if stored is None
-                else reshape_chunk(np.frombuffer(stored, np.uint8), layout)
-            )
-            chunk[selection] = np.expand_dims(chosen, drop_axes)
-        buffer = spec.prototype.nd_buffer.from_numpy_array(chunk)
-        is_empty = not is_not_empty(chunk) and chunk_is_empty(buffer, spec)
-        merged.append(None if is_empty else flat)
-    return merged
-
-
-def _decode_old(
-    coding: Coding, tasks: Sequence[Task], size_bytes: int
-) -> list[Buffer | None] | None:
-    """Decoded bytes of the chunks that were stored, by one call; None if that cannot be."""
-    stored = [data for _, _, data in tasks if data is not None]
-    if not stored:
-        return [None] * len(tasks)
-    chunks = None if coding.unpack is None else coding.unpack.many(stored, size_bytes)
-    if chunks is None:
-        return None
-    decoded = iter(chunks)
-    return [None if data is None else next(decoded) for _, _, data in tasks]
-
-
-def _encode(coding: Coding, drop_axes: tuple[int, ...], task: Task) -> Buffer | None:
-    """Encodes a chunk by itself."""
-    values, (_, spec, selection, target, is_whole), old = task
-    is_simple = is_whole and values.ndim and is_basic(selection) and is_basic(target)
-    if is_simple and coding.pack is not None and coding.axes is not None:
-        chosen = values[target]
+    def _encode_unit(self, unread: Sequence[UnreadTask]) -> list[Buffer | None]:
+        """Chunks are put together in one piece of memory, and encoded by one call."""
+        spec = unread[0][1][1]
         dtype = spec.dtype.to_native_dtype()
-        if chosen.shape == spec.shape and chosen.dtype == dtype and is_supported(dtype):
-            return _pack(coding, coding.pack, spec, chosen)
-    encoded = merge_and_encode_chunk(
-        None if old is None else spec.prototype.buffer.from_bytes(old),
-        spec.prototype.nd_buffer.from_numpy_array(values),
-        chunk_spec=spec,
-        chunk_selection=selection,
-        out_selection=target,
-        is_complete=is_whole,
-        drop_axes=drop_axes,
-        decode=coding.transform.decode_chunk,
-        encode=coding.transform.encode_chunk,
-    )
-    return None if encoded is None else encoded.as_numpy_array()
+        coding = self.coding
+        is_alone = len(unread) == 1 and unread[0][1][4]  # and whole: it may need no copy
+        if is_alone or not (coding.pack and coding.knows(spec)) or dtype.kind not in _MERGED_KINDS:
+            return [self._encode(task) for task in read_stored(self.files, unread)]
+        if len(unread) > 1 or not coding.is_plain:
+            unread = read_stored(self.files, unread)
+        merged = self._merge(unread, dtype)
+        if merged is None:
+            return [self._encode(task) for task in read_stored(self.files, unread)]
+        chosen = [row for row, chunk in enumerate(merged) if chunk is not None]
+        encoded: list[Buffer | None] = [None] * len(merged)
+        packed = coding.pack.many([chunk for chunk in merged if chunk is not None])
+        for row, data in zip(chosen, packed, strict=True):
+            encoded[row] = data
+        return encoded
+
+    def _merge(
+        self, tasks: Sequence[UnreadTask], dtype: np.dtype[Any]
+    ) -> list[Bytes | None] | None:
+        """Bytes of the values of each chunk, None if it is empty; None if zarr has to do it."""
+        spec = tasks[0][1][1]
+        layout = self.coding.layout(spec)
+        rows = self._memory(len(tasks) * layout.size_bytes).reshape(len(tasks), -1)
+        if not self._decode_old(tasks, rows):
+            return None
+        is_not_empty = _not_empty(spec, dtype)
+        merged: list[Bytes | None] = []
+        for flat, (values, item, stored) in zip(rows, tasks, strict=True):
+            _, own, selection, target, is_whole = item
+            if own is not spec or values.dtype != dtype or not values.ndim or not is_basic(target):
+                return None
+            chosen, chunk = values[target], reshape_chunk(flat, layout)
+            if is_whole and chosen.shape == spec.shape:
+                assign(chunk, chosen)
+            else:
+                if stored is None:
+                    chunk[...] = fill_value_or_default(spec)
+                chunk[selection] = np.expand_dims(chosen, self.drop_axes)
+            is_empty = not is_not_empty(chunk) and _is_empty(chunk, spec)
+            merged.append(None if is_empty else flat)
+        return merged
+
+    def _memory(self, size_bytes: int) -> Bytes:
+        is_needed = self.are_kept and not (self.coding.pack and self.coding.pack.steps)
+        return np.empty(size_bytes, np.uint8) if is_needed else scratch(size_bytes)
+
+    def _decode_old(self, tasks: Sequence[UnreadTask], rows: npt.NDArray[np.uint8]) -> bool:
+        """Puts what was stored into the rows of its chunks; False if zarr has to do it."""
+        unpack = self.coding.unpack
+        old = [
+            (flat, data) for flat, (_, _, data) in zip(rows, tasks, strict=True) if data is not None
+        ]
+        if not old or unpack is None:
+            return not old
+        stored = [data for _, data in old if not isinstance(data, StoredChunk)]
+        chunks = unpack.many(stored, rows.shape[1]) if 1 < len(stored) == len(old) else None
+        if chunks is None:
+            return all(self._fill(unpack, flat, data) for flat, data in old)
+        for (flat, _), chunk in zip(old, chunks, strict=True):
+            flat[:] = np.frombuffer(chunk, np.uint8)
+        return True
+
+    def _fill(self, unpack: Unpack, flat: Bytes, stored: Data | StoredChunk) -> bool:
+        if isinstance(stored, StoredChunk):  # its values are read to where they are merged
+            place, is_fitting = memoryview(flat), stored.length == flat.nbytes
+            memory = (lambda _: place) if is_fitting else stored_scratch.view
+            (stored,) = self.files.fetch_stored([stored], memory)
+            if stored is place:
+                return True
+        return unpack.into(stored, flat)
+
+    def _encode(self, task: Task) -> Buffer | None:
+        """Encodes a chunk by itself."""
+        coding = self.coding
+        values, (_, spec, selection, target, is_whole), old = task
+        is_simple = is_whole and values.ndim and is_basic(selection) and is_basic(target)
+        if is_simple and coding.pack is not None and coding.axes is not None:
+            chosen = values[target]
+            dtype = spec.dtype.to_native_dtype()
+            if chosen.shape == spec.shape and chosen.dtype == dtype and is_supported(dtype):
+                return self._pack(coding.pack, spec, chosen)
+        encoded = merge_and_encode_chunk(
+            None if old is None else spec.prototype.buffer.from_bytes(old),
+            spec.prototype.nd_buffer.from_numpy_array(values),
+            chunk_spec=spec,
+            chunk_selection=selection,
+            out_selection=target,
+            is_complete=is_whole,
+            drop_axes=self.drop_axes,
+            decode=coding.transform.decode_chunk,
+            encode=coding.transform.encode_chunk,
+        )
+        return None if encoded is None else encoded.as_numpy_array()
+
+    def _pack(self, pack: Pack, spec: ArraySpec, values: npt.NDArray[Any]) -> Buffer | None:
+        """All values of a chunk, as zarr would store them; None if they are all the fill value."""
+        if not _not_empty(spec, values.dtype)(values) and _is_empty(values, spec):
+            return None
+        layout = self.coding.layout(spec)
+        if layout.is_that_of(values) and values.flags.c_contiguous:
+            return pack.one(values.reshape(-1).view(np.uint8))
+        flat = self._memory(layout.size_bytes)
+        assign(reshape_chunk(flat, layout), values)
+        return pack.one(flat)
 
 
-def _pack(coding: Coding, pack: Pack, spec: ArraySpec, values: npt.NDArray[Any]) -> Buffer | None:
-    """All values of a chunk, as zarr would store them; None if they are all the fill value."""
-    if not _not_empty(spec, values.dtype)(values) and chunk_is_empty(
-        spec.prototype.nd_buffer.from_numpy_array(values), spec
-    ):
-        return None
-    layout = coding.layout(spec)
-    if layout.is_that_of(values) and values.flags.c_contiguous:
-        return pack.one(values.reshape(-1).view(np.uint8))
-    flat = scratch(layout.size_bytes) if pack.steps else np.empty(layout.size_bytes, np.uint8)
-    reshape_chunk(flat, layout)[...] = values
-    return pack.one(flat)
+def _is_empty(values: npt.NDArray[Any], spec: ArraySpec) -> bool:
+    return bool(chunk_is_empty(spec.prototype.nd_buffer.from_numpy_array(values), spec))
 
 
 # Chunks that are written one by one, but at the same time, stored together.
