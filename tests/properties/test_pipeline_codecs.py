@@ -122,6 +122,18 @@ def places(length: int) -> st.SearchStrategy[Any]:
     return st.builds(slice, bound, bound, step) | st.integers(-length, length - 1)
 
 
+def any_places(length: int) -> st.SearchStrategy[Any]:
+    """What can be selected along an axis apart from others."""
+    listed = st.lists(st.integers(0, length - 1), min_size=1, max_size=7)
+    arrays = listed.map(np.array) | listed.map(lambda given: np.array(sorted(given)))
+    masks = st.lists(st.booleans(), min_size=length, max_size=length).map(np.array)
+    return arrays | masks | places(length)
+
+
+def is_places(part: Any) -> bool:
+    return isinstance(part, np.ndarray) and part.dtype.kind == "i"
+
+
 @contextmanager
 def session_store(*, is_local: bool, is_inline: bool = True) -> Iterator[SessionStore]:
     config = None if is_inline else RepositoryConfig(inline_chunk_threshold_bytes=0)
@@ -181,6 +193,14 @@ def test_any_array_is_read_and_written_as_by_zarr(
             apart: Any = (np.array(rows), *[slice(None)] * (len(case.shape) - 1))
             same(ours.oindex[apart], theirs.oindex[apart])
             same(ours.blocks[0], theirs.blocks[0])
+            apart = tuple(data.draw(any_places(length)) for length in case.shape)
+            same(ours.oindex[apart], theirs.oindex[apart])
+            apart = tuple(  # of places that are selected twice, any of the values may stay
+                np.unique(part) if is_places(part) else part for part in apart
+            )
+            values = case.values(np.asarray(theirs.oindex[apart]).shape, 7)
+            ours.oindex[apart] = theirs.oindex[apart] = values
+            same(ours[...], theirs[...])
 
 
 @settings(max_examples=scaled(60), deadline=None, suppress_health_check=list(HealthCheck))
@@ -291,6 +311,24 @@ def test_a_part_of_a_shard_is_read_by_the_index_of_that_shard(
             same(array[where], values[where])
             again = zarr.open_array(store, path="x")
             same(again[where], values[where])
+
+
+@pytest.mark.parametrize("count", [2, 40], ids=["few", "many"])
+def test_parts_of_several_small_shards_are_written_at_once(count: int) -> None:
+    """What stays of each is read to memory that a thread uses for one after the other."""
+    sharding = ShardingCodec(chunk_shape=(500,), codecs=[BytesCodec()])
+    values = np.random.default_rng(0).integers(1, 1 << 60, count * 10_000)
+    with session_store(is_local=True, is_inline=False) as store:
+        array = zarr.create_array(
+            store, name="x", shape=values.shape, chunks=(10_000,), dtype="i8", serializer=sharding,
+            compressors=None,
+        )  # fmt: skip
+        array[:] = values
+        array[::5000] = values[::5000] = 7
+        same(array[:], values)
+        rows = np.sort(np.random.default_rng(1).choice(len(values), 300))
+        array.oindex[rows] = values[rows] = 8
+        same(array[:], values)
 
 
 @pytest.mark.parametrize("value", [np.array([7]), 7], ids=["an array", "a single value"])

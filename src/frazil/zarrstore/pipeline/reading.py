@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Buffer, Callable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache, partial
-from itertools import product
+from itertools import pairwise, product
 from math import prod
 from typing import Any
 
@@ -103,6 +103,9 @@ class Box:
     chunks: Sequence[ChunkOfBox]
 
 
+type Part = slice | int | npt.NDArray[np.int64]  # of an axis
+
+
 @lru_cache(maxsize=8)  # most shards of a selection are wanted whole
 def divide_box(
     selection: tuple[slice | int, ...], shape: tuple[int, ...], chunk: tuple[int, ...]
@@ -111,6 +114,13 @@ def divide_box(
 
     Chunks are those of a regular grid.
     """
+    return divide_mesh(selection, shape, chunk)
+
+
+def divide_mesh(
+    selection: Sequence[Part], shape: tuple[int, ...], chunk: tuple[int, ...]
+) -> Box | None:
+    """Like `divide_box`; with ascending places along some axes, which then has no integers."""
     if len(selection) != len(shape):
         return None
     axes: list[list[Any]] = []
@@ -121,26 +131,72 @@ def divide_box(
             is_whole = min(size, length - place // size * size) == 1
             axes.append([(place // size, place % size, None, is_whole)])
             continue
-        start, stop, step = part.indices(length)
-        if step < 1 or start >= stop:
+        along = (
+            _divide_slice(part, length, size)
+            if isinstance(part, slice)
+            else _divide_places(part, length, size)
+        )
+        if not along:
             return None
-        along = []
-        for at in range(start // size, (stop - 1) // size + 1):
-            low, high = at * size, min((at + 1) * size, length)
-            begin = max(0, -((start - low) // step))  # among the selected places
-            end = (min(stop, high) - 1 - start) // step + 1
-            if begin < end:  # a step may be longer than a chunk
-                first = start + begin * step - low
-                own = slice(first, first + (end - begin - 1) * step + 1, step)
-                along.append((at, own, slice(begin, end), end - begin == high - low))
         axes.append(along)
-        selected.append((stop - 1 - start) // step + 1)
+        selected.append(along[-1][2].stop)
     chunks = []
     for parts in product(*axes):
         index, within, targets, are_whole = zip(*parts, strict=True) if parts else ((),) * 4
         kept = tuple(target for target in targets if target is not None)
-        chunks.append((index, within, kept, all(are_whole)))
+        chunks.append((index, _mesh(within), kept, all(are_whole)))
     return Box(tuple(selected), chunks)
+
+
+def _divide_slice(part: slice, length: int, size: int) -> list[Any]:
+    start, stop, step = part.indices(length)
+    if step < 1 or start >= stop:
+        return []
+    along = []
+    for at in range(start // size, (stop - 1) // size + 1):
+        low, high = at * size, min((at + 1) * size, length)
+        begin = max(0, -((start - low) // step))  # among the selected places
+        end = (min(stop, high) - 1 - start) // step + 1
+        if begin < end:  # a step may be longer than a chunk
+            first = start + begin * step - low
+            own = slice(first, first + (end - begin - 1) * step + 1, step)
+            along.append((at, own, slice(begin, end), end - begin == high - low))
+    return along
+
+
+def _divide_places(places: npt.NDArray[np.int64], length: int, size: int) -> list[Any]:
+    if not len(places) or places[0] < 0 or places[-1] >= length or (np.diff(places) < 1).any():
+        return []
+    if isinstance(part := _as_slice(places), slice):
+        return _divide_slice(part, length, size)
+    numbers = places // size
+    edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(places)]
+    return [
+        (at, _as_slice(places[begin:end] - at * size), slice(begin, end), False)
+        for begin, end in pairwise(edges)
+        for at in (numbers.item(begin),)
+    ]
+
+
+def _as_slice(places: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:
+    """A slice, if the places are evenly spaced."""
+    first, last = places.item(0), places.item(-1)
+    step = places.item(1) - first if len(places) > 1 else 1
+    if len(places) > 2 and (np.diff(places) != step).any():
+        return places
+    return slice(first, last + 1, step)
+
+
+def _mesh(within: tuple[Part, ...]) -> tuple[Any, ...]:
+    """Makes numpy select along each axis by itself, which it does of one array, not of several."""
+    if sum(isinstance(part, np.ndarray) for part in within) < 2:
+        return within
+    return np.ix_(
+        *[
+            np.arange(*part.indices(part.stop)) if isinstance(part, slice) else part
+            for part in within
+        ]
+    )
 
 
 # Placement of the values of a chunk.

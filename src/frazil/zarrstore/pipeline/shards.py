@@ -41,10 +41,12 @@ from frazil.zarrstore.pipeline.reading import (
     Batch,
     ChunkOfBox,
     Item,
+    Part,
     chunk_bytes,
     coders,
     decode_chunks,
     divide_box,
+    divide_mesh,
     in_waves,
     is_basic,
     require_decodable,
@@ -239,10 +241,34 @@ def _inner_chunks(
         found = divide_box(selection, shape, inner)
         if found is not None:
             return found.chunks if found.shape == selected else None
+    elif (parts := _mesh_parts(selection)) is not None:
+        found = divide_mesh(parts, shape, inner)
+        if found is not None and found.shape == selected:
+            return found.chunks
     indexer = get_indexer(selection, shape=shape, chunk_grid=ChunkGrid.from_sizes(shape, inner))
     if hasattr(indexer, "sel_shape") or selected != indexer.shape:
         return None
     return list(indexer)
+
+
+def _mesh_parts(selection: Any) -> list[Part] | None:
+    """Places along each axis, if they are selected by arrays as `np.ix_` makes them, or by one."""
+    if type(selection) is not tuple:
+        return None
+    parts: list[Part] = []
+    arrays = [part for part in selection if isinstance(part, np.ndarray)]
+    for axis, part in enumerate(selection):
+        if type(part) is slice:
+            parts.append(part)
+            continue
+        if not isinstance(part, np.ndarray) or part.dtype.kind not in "biu":
+            return None
+        is_open = part.ndim == len(selection) and part.size == part.shape[axis]
+        if not is_open and not (part.ndim == len(arrays) == 1):
+            return None
+        flat = part.reshape(-1)
+        parts.append(np.flatnonzero(flat) if flat.dtype.kind == "b" else flat.astype(np.int64))
+    return parts
 
 
 def _fetch_indices(
@@ -375,9 +401,13 @@ def _encode_wave(
     old = _load_old(batch, shards)
     encoder = Encoder(engine.files.chunks, coding, (), are_kept=True)
 
+    are_read = any(isinstance(shard, StoredChunk) for shard in old)
+
     def store(chunks: Chunks) -> Stored:
-        made = _assemble(sharding, chunks)
-        return None if made is None else engine.store_large(made)
+        pieces = _assemble(sharding, chunks)
+        stored = None if pieces is None else engine.store_large(pieces)
+        # Chunks that were not touched are in this thread's memory, which the next shard uses.
+        return b"".join(pieces) if pieces and stored is pieces and are_read else stored
 
     def encode(rows: Sequence[int]) -> list[Stored]:
         chunks = _old_chunks(encoder.files, sharding, [old[row] for row in rows])
