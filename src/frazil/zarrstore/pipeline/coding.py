@@ -268,7 +268,8 @@ class Pack:
 
     def many(self, chunks: Sequence[Buffer]) -> Sequence[Buffer]:
         steps = self.steps
-        if self.bulk is not None and len(chunks) > 1:
+        is_small = memoryview(chunks[0]).nbytes <= _ZSTD_BLOCK_BYTES if chunks else False
+        if self.bulk is not None and len(chunks) > 1 and is_small:
             chunks, steps = self.bulk(chunks), steps[1:]
         for step in steps:
             chunks = [step(each) for each in chunks]

@@ -140,11 +140,12 @@ def divide_mesh(
             return None
         axes.append(along)
         selected.append(along[-1][2].stop)
+    is_mesh = any(isinstance(part, np.ndarray) for part in selection)
     chunks = []
     for parts in product(*axes):
         index, within, targets, are_whole = zip(*parts, strict=True) if parts else ((),) * 4
         kept = tuple(target for target in targets if target is not None)
-        chunks.append((index, _mesh(within), kept, all(are_whole)))
+        chunks.append((index, _mesh(within) if is_mesh else within, kept, all(are_whole)))
     return Box(tuple(selected), chunks)
 
 
