@@ -154,7 +154,7 @@ class Encoder:
     def encode[T](
         self, tasks: Sequence[UnreadTask], store: Callable[[Buffer], T]
     ) -> list[T | None]:
-        """What `store` makes of each chunk; None for those to be deleted."""
+        """Results of `store` for each chunk; None for those to be deleted."""
         if not tasks:
             return []
         spec = tasks[0][1][1]
