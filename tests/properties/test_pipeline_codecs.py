@@ -28,6 +28,7 @@ from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.sync import sync
 
+from frazil.engine.commit import chunk_writer
 from frazil.engine.repository import Repository
 from frazil.errors import FormatError, InvalidInputError
 from frazil.format.config import RepositoryConfig
@@ -147,11 +148,13 @@ def session_store(*, is_local: bool, is_inline: bool = True) -> Iterator[Session
 def drawn_sizes(data: st.DataObject) -> Iterator[None]:
     """Sometimes small chunks are treated as large ones.
 
-    They are read by the thread that decodes them, and of zstd only the beginning is decoded.
+    They are read by the thread that decodes them, and of zstd only the beginning is decoded; what
+    is written is stored at once, out of memory that is used again.
     """
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(reading, "COPIED_BYTES", data.draw(st.sampled_from([0, 1 << 16])))
         patched.setattr(reading, "QUICK_BYTES", data.draw(st.sampled_from([0, 2 << 20])))
+        patched.setattr(chunk_writer, "PACKED_BYTES", data.draw(st.sampled_from([0, 1 << 20])))
         patched.setattr(coding, "_ZSTD_BLOCK_BYTES", data.draw(st.sampled_from([1, 1 << 17])))
         yield
 
@@ -551,3 +554,38 @@ def test_nothing_is_written_to_an_array_whose_shards_lose_values() -> None:
     assert not any(len(refs) for refs in session.chunk_refs(NodePath("/")))
     array.attrs["note"] = "metadata can be changed"
     np.testing.assert_array_equal(array[...], made[...])
+
+
+@given(data=st.data())
+def test_a_mesh_is_divided_as_numpy_selects(data: st.DataObject) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 12), min_size=1, max_size=3)))
+    chunk = tuple(data.draw(st.integers(1, 6)) for _ in shape)
+    mesh = [np.array(sorted(data.draw(st.sets(st.integers(0, n - 1), min_size=1)))) for n in shape]
+    values = np.arange(np.prod(shape)).reshape(shape)
+    box = reading.divide_mesh(mesh, shape, chunk)
+    assert box is not None
+    assert box.shape == tuple(map(len, mesh))
+    found = np.full(box.shape, -1)
+    for index, within, target, is_whole in box.chunks:
+        corner = [at * size for at, size in zip(index, chunk, strict=True)]
+        own = values[tuple(slice(at, at + size) for at, size in zip(corner, chunk, strict=True))]
+        found[target] = own[within]
+        assert is_whole == (own[within].size == own.size)
+    assert np.array_equal(found, values[np.ix_(*mesh)])
+    assert (
+        reading.divide_mesh([*mesh[:-1], mesh[-1][[0, *range(len(mesh[-1]))]]], shape, chunk)
+        is None
+    )
+
+
+@pytest.mark.parametrize("dtype", ["u1", "<u2", ">f8", "M8[s]", "U3", STRUCTURE, TIMES], ids=str)
+def test_values_are_assigned_in_short_rows_as_by_numpy(dtype: Any) -> None:
+    shape = (40, 50, 33)
+    count = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    noise = np.random.default_rng(0).integers(0, 100, count, np.uint8).view(dtype).reshape(shape)
+    whole = np.zeros((40, 50, 70), dtype)
+    for values in (noise, noise[..., ::-1], noise[..., :1], noise.transpose(1, 0, 2)[:40, :40]):
+        place = whole[: values.shape[0], : values.shape[1], 2 : 2 + values.shape[2]]
+        reading.assign(place, values)
+        assert place.tobytes() == values.tobytes()
+        whole[...] = np.zeros((), dtype)

@@ -173,7 +173,12 @@ def _divide_places(places: npt.NDArray[np.int64], length: int, size: int) -> lis
     numbers = places // size
     edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(places)]
     return [
-        (at, _as_slice(places[begin:end] - at * size), slice(begin, end), False)
+        (
+            at,
+            _as_slice(places[begin:end] - at * size),
+            slice(begin, end),
+            end - begin == min(size, length - at * size),
+        )
         for begin, end in pairwise(edges)
         for at in (numbers.item(begin),)
     ]
