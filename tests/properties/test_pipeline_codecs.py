@@ -334,6 +334,24 @@ def test_parts_of_several_small_shards_are_written_at_once(count: int) -> None:
         same(array[:], values)
 
 
+@pytest.mark.parametrize("is_local", [False, True], ids=["memory", "files"])
+@pytest.mark.parametrize("chunks", [(100, 100), (400, 500)], ids=["packed", "alone"])
+@pytest.mark.parametrize("dtype", ["<i8", ">i8"])
+def test_parts_of_many_plain_chunks_are_written_at_once(
+    dtype: str, chunks: tuple[int, ...], *, is_local: bool
+) -> None:
+    """Those that share an object are kept until all are merged, large ones are stored before."""
+    values = np.random.default_rng(0).integers(1, 1 << 60, (1000, 1200)).astype(dtype)
+    with session_store(is_local=is_local) as store:
+        array = zarr.create_array(
+            store, name="x", shape=values.shape, chunks=chunks, dtype=dtype, compressors=None
+        )
+        array[...] = values
+        same(array[...], values)
+        array[::7, 1:] = values[::7, 1:] = values[::-1][::7, 1:]
+        same(array[...], values)
+
+
 @pytest.mark.parametrize("value", [np.array([7]), 7], ids=["an array", "a single value"])
 def test_a_shard_whose_index_points_outside_of_it_is_not_written_in_part(value: Any) -> None:
     """The chunks that stay would be cut off without a word."""
