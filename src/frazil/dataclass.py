@@ -2,14 +2,19 @@
 
 `dataclasses.dataclass` compiles up to six functions for each class: two thirds of the time that
 importing the engine took, and a process uses few of the classes that it imports. The `dataclass`
-of this module makes the same class with the same slots. `__init__` is compiled when it is first
-called, and everything else by the standard library, when any of it is first used. Type checkers see
+of this module makes the same class with the same slots. `__init__`, `__eq__` and `__hash__` are
+made when they are first used, from templates: a function for three fields is compiled once, and
+copied with other names for each class that has three. Fields are described without compiling
+anything. The rest is left to the standard library, when any of it is first used. Type checkers see
 the standard library's `dataclass`.
 """
 
 import dataclasses
 import inspect
-from functools import partial
+import sys
+from collections.abc import Callable, Mapping
+from functools import lru_cache, partial
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, ClassVar, get_origin
 
 KNOWN_OPTIONS = frozenset({"slots", "frozen", "eq", "repr", "kw_only", "weakref_slot"})
@@ -36,7 +41,7 @@ class _Placeholder:
 # `inspect` asks for a signature before it looks at `__init__`.
 DESCRIPTIONS = ("__dataclass_fields__", "__dataclass_params__", "__match_args__", "__signature__")
 METHODS = ("__init__", "__repr__", "__eq__", "__hash__")
-PLACEHOLDERS = {name: _Placeholder(name) for name in (*DESCRIPTIONS, *METHODS)}
+PLACEHOLDERS = {name: _Placeholder(name) for name in ("__doc__", *DESCRIPTIONS, *METHODS)}
 
 
 class _Deferred:
@@ -56,16 +61,12 @@ class _Deferred:
 
     def compile(self, name: str) -> None:
         """Replaces a placeholder. Threads that do it at the same time set equal functions."""
-        if name == "__init__":
-            self.cls.__init__ = self._compile_init()
-            return
-        if name == "__match_args__":
-            fields = self.fields().items()
-            names = tuple(name for name, field in fields if field.init and not field.kw_only)
-            setattr(self.cls, name, names)
+        make = _MAKERS.get(name)
+        if make is not None:
+            setattr(self.cls, name, make(self))
             return
         compiled = dataclasses.dataclass(_class_like(self.cls, self.namespace), **self.options)
-        for each in (*PLACEHOLDERS, "__doc__", "__replace__"):
+        for each in (*PLACEHOLDERS, "__replace__"):
             if self.namespace.get(each) is None and each in vars(compiled):
                 setattr(self.cls, each, vars(compiled)[each])
         if "__signature__" in vars(self.cls):
@@ -83,41 +84,127 @@ class _Deferred:
 
     def own_fields(self) -> dict[str, "dataclasses.Field[Any]"]:
         found = {}
+        annotations = inspect.get_annotations(self.cls)
         for name in self.own:
             given = self.namespace.get(name, dataclasses.MISSING)
-            found[name] = (
+            field: Any = (
                 given if isinstance(given, dataclasses.Field) else dataclasses.field(default=given)
             )
-            if found[name].kw_only is dataclasses.MISSING:
-                found[name].kw_only = self.options.get("kw_only", False)
+            field.name, field.type, field._field_type = name, annotations[name], _FIELD  # noqa: SLF001 -- as the standard library does
+            if field.kw_only is dataclasses.MISSING:
+                field.kw_only = self.options.get("kw_only", False)
+            found[name] = field
         return found
 
-    def _compile_init(self) -> Any:
-        scope: dict[str, Any] = {"__name__": self.cls.__module__, "_omitted": OMITTED}
-        scope["_set"] = object.__setattr__
-        parameters: dict[bool, list[str]] = {False: ["self"], True: []}  # by keywords only
-        body = []
-        for name, field in self.fields().items():
-            value = name if field.init else f"_default_{name}"
-            if field.default is not dataclasses.MISSING:
-                scope[f"_default_{name}"] = field.default
-            elif field.default_factory is not dataclasses.MISSING:
-                scope[f"_factory_{name}"] = field.default_factory
-                scope[f"_default_{name}"] = OMITTED
-                value = f"_factory_{name}() if {value} is _omitted else {value}"
-            has_default = f"_default_{name}" in scope
-            if field.init:
-                default = f"=_default_{name}" if has_default else ""
-                parameters[bool(field.kw_only)].append(f"{name}{default}")
-            if field.init or has_default:
-                body.append(f" _set(self, {name!r}, {value})")
-        if hasattr(self.cls, "__post_init__"):
-            body.append(" self.__post_init__()")
-        keywords = ["*", *parameters[True]] if parameters[True] else []
-        head = f"def __init__({', '.join([*parameters[False], *keywords])}):"
-        exec("\n".join([head, *(body or [" pass"])]), scope)  # noqa: S102 -- of names of fields
-        scope["__init__"].__qualname__ = f"{self.cls.__qualname__}.__init__"
-        return scope["__init__"]
+
+def _make_init(deferred: _Deferred) -> Callable[..., None]:
+    fields = list(deferred.fields().values())
+    given = [field for field in fields if field.init]
+    positional = [field for field in given if not field.kw_only]
+    by_keyword = [field for field in given if field.kw_only]
+    names = {field.name: f"f{i}" for i, field in enumerate(fields)}
+    scope: dict[str, Any] = {"_omitted": OMITTED, "_set": object.__setattr__}
+    body = []
+    for field in fields:
+        value = name = names[field.name]
+        if field.default_factory is not dataclasses.MISSING:
+            scope[f"_factory_{name}"] = field.default_factory
+            value = f"_factory_{name}()"
+            value = f"{value} if {name} is _omitted else {name}" if field.init else value
+        elif not field.init:
+            scope[f"_default_{name}"] = field.default
+            value = f"_default_{name}"
+            if field.default is dataclasses.MISSING:
+                continue
+        body.append(f" _set(self, {name!r}, {value})")
+    if hasattr(deferred.cls, "__post_init__"):
+        body.append(" self.__post_init__()")
+    parameters = ["self", *(names[field.name] for field in positional)]
+    parameters += ["*", *(names[field.name] for field in by_keyword)] if by_keyword else []
+    head = f"def __init__({', '.join(parameters)}):"
+    init = _from_template("\n".join([head, *(body or [" pass"])]), names, scope, deferred.cls)
+    init.__defaults__ = tuple(_default_of(field) for field in positional if _has_default(field))
+    init.__kwdefaults__ = {
+        field.name: _default_of(field) for field in by_keyword if _has_default(field)
+    }
+    return init
+
+
+def _has_default(field: "dataclasses.Field[Any]") -> bool:
+    missing = dataclasses.MISSING
+    return not (field.default is missing and field.default_factory is missing)
+
+
+def _default_of(field: "dataclasses.Field[Any]") -> object:
+    return OMITTED if field.default is dataclasses.MISSING else field.default
+
+
+def _make_eq(deferred: _Deferred) -> Callable[..., bool]:
+    """Compares as the standard library of this Python does: as tuples before 3.13."""
+    names = [field.name for field in deferred.fields().values() if field.compare]
+    letters = {name: f"f{i}" for i, name in enumerate(names)}
+    count = len(names)
+    if sys.version_info >= (3, 13):
+        same = " and ".join(f"self.f{i} == other.f{i}" for i in range(count)) or "True"
+        same = f"self is other or ({same})"
+    else:
+        same = f"{_tuple_of('self', count)} == {_tuple_of('other', count)}"
+    source = (
+        "def __eq__(self, other):\n"
+        f" if other.__class__ is self.__class__: return {same}\n"
+        " return NotImplemented"
+    )
+    return _from_template(source, letters, {}, deferred.cls)
+
+
+def _make_hash(deferred: _Deferred) -> Callable[..., int]:
+    fields = deferred.fields().values()
+    names = [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
+    letters = {name: f"f{i}" for i, name in enumerate(names)}
+    source = f"def __hash__(self): return hash({_tuple_of('self', len(names))})"
+    return _from_template(source, letters, {}, deferred.cls)
+
+
+def _tuple_of(owner: str, count: int) -> str:
+    return f"({''.join(f'{owner}.f{i}, ' for i in range(count))})"
+
+
+def _make_match_args(deferred: _Deferred) -> tuple[str, ...]:
+    fields = deferred.fields().items()
+    return tuple(name for name, field in fields if field.init and not field.kw_only)
+
+
+def _from_template(
+    source: str, letters: Mapping[str, str], scope: dict[str, Any], cls: type
+) -> Any:
+    """Returns the function of a source text, with the names of fields in place of letters."""
+    code = _compile(source)
+    names = {letter: name for name, letter in letters.items()}
+    renamed = code.replace(
+        co_varnames=tuple(names.get(each, each) for each in code.co_varnames),
+        co_names=tuple(names.get(each, each) for each in code.co_names),
+        co_consts=tuple(
+            names.get(each, each) if isinstance(each, str) else each for each in code.co_consts
+        ),
+        co_qualname=f"{cls.__qualname__}.{code.co_name}",
+    )
+    return FunctionType(renamed, scope | {"__name__": cls.__module__})
+
+
+@lru_cache(maxsize=256)
+def _compile(source: str) -> CodeType:
+    module = compile(source, "<frazil.dataclass>", "exec")
+    return next(each for each in module.co_consts if isinstance(each, CodeType))
+
+
+_MAKERS: dict[str, Callable[[_Deferred], Any]] = {
+    "__init__": _make_init,
+    "__eq__": _make_eq,
+    "__hash__": _make_hash,
+    "__match_args__": _make_match_args,
+    "__dataclass_fields__": _Deferred.fields,
+}
+_FIELD = dataclasses.__dict__["_FIELD"]  # marks a field that is neither ClassVar nor InitVar
 
 
 def _additions(namespace: dict[str, Any], options: dict[str, Any]) -> dict[str, object]:
@@ -129,6 +216,8 @@ def _additions(namespace: dict[str, Any], options: dict[str, Any]) -> dict[str, 
     added: dict[str, object] = {
         name: PLACEHOLDERS[name] for name in wanted if name not in namespace
     }
+    if namespace.get("__doc__") is None:
+        added["__doc__"] = PLACEHOLDERS["__doc__"]
     # Python itself says of a class with `__eq__` that it is not hashable.
     of_python = "__eq__" in namespace and namespace["__hash__"] is None
     if eq and ("__hash__" not in namespace or of_python):

@@ -96,7 +96,7 @@ def _results(cls: Any, seed: int) -> list[Any]:
         "match": lambda: cls.__match_args__,
         "slots": lambda: cls.__slots__,
         "params": lambda: repr(cls.__dataclass_params__),
-        "doc": lambda: dataclasses.fields(cls) and cls.__doc__,
+        "doc": lambda: cls.__doc__,
         "copy": lambda: dataclasses.astuple(copy.copy(first)),
         "constant": lambda: cls.LIMIT,
         "unknown": lambda: cls(zz=1),
@@ -174,9 +174,14 @@ def test_nothing_is_compiled_before_it_is_used() -> None:
         "@dataclass(frozen=True, slots=True)\n"
         "class Thing:\n"
         "    a: int\n"
-        "assert Thing(1).a == 1\n"
+        "    b: list = dataclasses.field(default_factory=list)\n"
+        "assert dataclasses.replace(Thing(1), b=(2,)).a == 1\n"
+        "assert Thing(1) == Thing(1) != Thing(2)\n"
+        "assert hash(Thing(1, (2,))) == hash(Thing(1, (2,)))\n"
+        "assert Thing.__match_args__ == ('a', 'b')\n"
+        "assert [each.name for each in dataclasses.fields(Thing)] == ['a', 'b']\n"
         "try:\n"
-        "    dataclasses.fields(Thing)\n"
+        "    Thing.__repr__\n"
         "except TypeError:\n"
         "    print('compiled now')\n"
     )
