@@ -4,8 +4,10 @@ A package that takes long to import (zarr, maintenance, SQL, readers of many for
 down `frazil --help` or a worker of Spark, which need little of it.
 """
 
+import gc
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from types import ModuleType
 from typing import Any, override
@@ -13,7 +15,27 @@ from typing import Any, override
 
 def load(module: str, name: str) -> Any:
     """Returns an attribute of a module, which is imported if necessary."""
-    return getattr(import_module(module), name)
+    if module in sys.modules:
+        return getattr(import_module(module), name)
+    with paused_collector():
+        return getattr(import_module(module), name)
+
+
+@contextmanager
+def paused_collector() -> Iterator[None]:
+    """Lets Python's garbage collector wait while modules are imported.
+
+    Nothing that an import makes is garbage, but it makes so much that all objects of the process
+    would be searched several times: a third of the time that importing the engine takes after zarr.
+    """
+    if not gc.isenabled():
+        yield
+        return
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class LazyNames:  # a dataclass would take longer to import than the package itself

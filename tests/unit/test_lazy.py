@@ -1,10 +1,11 @@
 """Names and modules that are loaded at first use."""
 
+import gc
 import pickle
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 
 import pytest
 
@@ -19,6 +20,8 @@ FILES = {
     "dog": "def dog(): return 'wow'\nclass Dog: ...",
     "cat": "name = 'cat'",
     "zoo": "__all__ = ['lion']\nlion, ant = 1, 2",
+    "collected": "import gc\nis_enabled = gc.isenabled()",
+    "broken": "raise RuntimeError('broken')",
 }
 
 
@@ -55,6 +58,19 @@ def test_the_names_are_listed(pets: ModuleType) -> None:
     assert pets.__all__ == ["Dog", "dog", "lion"]
     assert {"Dog", "dog", "lion", "cat"} <= set(dir(pets))
     assert lazy.names_of("lazy_pets").submodules == {"cat"}
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_the_garbage_collector_waits_for_an_import(
+    pets: ModuleType, enabled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert pets.lion == 1
+    if not enabled:
+        monkeypatch.setattr(lazy, "gc", SimpleNamespace(isenabled=lambda: False))  # no enable()
+    assert lazy.load("lazy_pets.collected", "is_enabled") is not enabled
+    with pytest.raises(RuntimeError, match="broken"):
+        lazy.load("lazy_pets.broken", "name")
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("name", ["ant", "nonsense", "_private", "__path_of_nothing__"])
