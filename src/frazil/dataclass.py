@@ -97,7 +97,7 @@ class _Deferred:
         return found
 
 
-def _make_init(deferred: _Deferred) -> Callable[..., None]:
+def _make_init(deferred: _Deferred) -> Any:
     fields = list(deferred.fields().values())
     given = [field for field in fields if field.init]
     positional = [field for field in given if not field.kw_only]
@@ -139,7 +139,7 @@ def _default_of(field: "dataclasses.Field[Any]") -> object:
     return OMITTED if field.default is dataclasses.MISSING else field.default
 
 
-def _make_eq(deferred: _Deferred) -> Callable[..., bool]:
+def _make_eq(deferred: _Deferred) -> Any:
     """Compares as the standard library of this Python does: as tuples before 3.13."""
     names = [field.name for field in deferred.fields().values() if field.compare]
     letters = {name: f"f{i}" for i, name in enumerate(names)}
@@ -157,7 +157,7 @@ def _make_eq(deferred: _Deferred) -> Callable[..., bool]:
     return _from_template(source, letters, {}, deferred.cls)
 
 
-def _make_hash(deferred: _Deferred) -> Callable[..., int]:
+def _make_hash(deferred: _Deferred) -> Any:
     fields = deferred.fields().values()
     names = [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
     letters = {name: f"f{i}" for i, name in enumerate(names)}

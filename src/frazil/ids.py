@@ -89,7 +89,7 @@ def parse_ids(
     return ids, spelled
 
 
-@dataclass(frozen=True, slots=True, order=True)
+@dataclass(frozen=True, slots=True)
 class ObjectId:
     """Base of the typed ids; `str()` is the file name, `raw` the bytes inside files."""
 
@@ -99,6 +99,9 @@ class ObjectId:
     def __post_init__(self) -> None:
         if len(self.raw) != self.size:
             raise ValueError(f"{type(self).__name__} needs {self.size} bytes, got {len(self.raw)}")
+
+    def __lt__(self, other: Self) -> bool:
+        return self.raw < other.raw
 
     def __str__(self) -> str:
         return format_base32(self.raw)

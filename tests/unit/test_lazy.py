@@ -62,7 +62,7 @@ def test_the_names_are_listed(pets: ModuleType) -> None:
 
 @pytest.mark.parametrize("enabled", [True, False])
 def test_the_garbage_collector_waits_for_an_import(
-    pets: ModuleType, enabled: bool, monkeypatch: pytest.MonkeyPatch
+    pets: ModuleType, *, enabled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert pets.lion == 1
     if not enabled:

@@ -15,22 +15,16 @@ from frazil.lazy import lazy_module
 from frazil.paths import NodePath
 from frazil.twins import AsyncCloseableIterator, async_twin
 from frazil.zarrstore.store import SessionStore
-from frazil.zarrstore.virtual_listing import (
-    ChunkType,
-    VirtualChunkTable,
-    chunk_type,
-    index_batches,
-    virtual_chunks,
-    virtual_locations,
-)
 
 if TYPE_CHECKING:
     from frazil.api import conflicts, display
     from frazil.engine.session import fork
+    from frazil.zarrstore import virtual_listing
 else:  # most sessions need none of them
     conflicts = lazy_module("frazil.api.conflicts")
     display = lazy_module("frazil.api.display")
     fork = lazy_module("frazil.engine.session.fork")
+    virtual_listing = lazy_module("frazil.zarrstore.virtual_listing")
 
 
 class Session(Displayed):
@@ -233,9 +227,11 @@ class Session(Displayed):
         """
         self._engine.reindex_array(NodePath(array_path), forward, backward)
 
-    def chunk_type(self, array_path: str, chunk_coordinates: Sequence[int]) -> ChunkType:
+    def chunk_type(
+        self, array_path: str, chunk_coordinates: Sequence[int]
+    ) -> "virtual_listing.ChunkType":
         index = tuple(chunk_coordinates)
-        return chunk_type(self._engine.chunk_payload(NodePath(array_path), index))
+        return virtual_listing.chunk_type(self._engine.chunk_payload(NodePath(array_path), index))
 
     chunk_type_async = async_twin(chunk_type)
 
@@ -245,19 +241,23 @@ class Session(Displayed):
         """Iterates over the indices of all chunks that exist."""
         return AsyncCloseableIterator(
             map(tuple, batch.tolist())
-            for batch in index_batches(self._engine, NodePath(array_path), batch_size=batch_size)
+            for batch in virtual_listing.index_batches(
+                self._engine, NodePath(array_path), batch_size=batch_size
+            )
         )
 
     def all_virtual_chunk_locations(self) -> list[str]:
         """Lists one location per virtual chunk: that of a file as often as it has chunks."""
-        return virtual_locations(self._engine)
+        return virtual_listing.virtual_locations(self._engine)
 
-    def virtual_chunks(self, *, prefix: str | None = None, path: str = "/") -> VirtualChunkTable:
+    def virtual_chunks(
+        self, *, prefix: str | None = None, path: str = "/"
+    ) -> "virtual_listing.VirtualChunkTable":
         """Lists virtual chunks in columns: array, index, location, offset, length, checksum.
 
         Only those in files whose location begins with `prefix`, of arrays at or below `path`.
         """
-        return virtual_chunks(self._engine, prefix=prefix, path=NodePath(path))
+        return virtual_listing.virtual_chunks(self._engine, prefix=prefix, path=NodePath(path))
 
     virtual_chunks_async = async_twin(virtual_chunks)
     all_virtual_chunk_locations_async = async_twin(all_virtual_chunk_locations)

@@ -6,8 +6,8 @@ Names and parameters are those of the `icechunk` package.
 import os
 from collections.abc import Callable
 from datetime import datetime
+from typing import TYPE_CHECKING
 
-from frazil.api.credentials import azure_credentials, gcs_credentials, s3_credentials
 from frazil.api.storage import Storage
 from frazil.format.storage_config import (
     AzureStoreConfig,
@@ -21,7 +21,13 @@ from frazil.format.storage_config import (
     S3StoreConfig,
     TigrisStoreConfig,
 )
+from frazil.lazy import lazy_module
 from frazil.objectstore.credentials import GcsBearerCredential, S3StaticCredentials
+
+if TYPE_CHECKING:
+    from frazil.api import credentials as creds
+else:  # for buckets only
+    creds = lazy_module("frazil.api.credentials")
 
 AnyObjectStoreConfig = (
     InMemoryStoreConfig
@@ -93,7 +99,7 @@ def s3_storage(
     For credentials see `s3_credentials`. `headers` go with every request, `read_headers` and
     `write_headers` with some, where they take precedence.
     """
-    credentials = s3_credentials(
+    credentials = creds.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -144,7 +150,7 @@ def s3_object_store_storage(
     headers: dict[str, str] | None = None,
 ) -> Storage:
     """A prefix in a bucket of S3, like `s3_storage`, with fewer parameters."""
-    credentials = s3_credentials(
+    credentials = creds.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -194,7 +200,7 @@ def tigris_storage(
     headers: dict[str, str] | None = None,
 ) -> Storage:
     """A prefix in a bucket of Tigris; read-only, and maybe old, with `use_weak_consistency`."""
-    credentials = s3_credentials(
+    credentials = creds.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -249,7 +255,7 @@ def r2_storage(
     headers: dict[str, str] | None = None,
 ) -> Storage:
     """A prefix in a bucket of Cloudflare R2; without `bucket`, the prefix begins with it."""
-    credentials = s3_credentials(
+    credentials = creds.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -299,7 +305,7 @@ def hf_storage(
     headers: dict[str, str] | None = None,
 ) -> Storage:
     """A prefix in a bucket of a user or an organisation (`namespace`) at Hugging Face."""
-    credentials = s3_credentials(
+    credentials = creds.s3_credentials(
         access_key_id=access_key_id,
         secret_access_key=secret_access_key,
         session_token=session_token,
@@ -339,7 +345,7 @@ def gcs_storage(
     headers: dict[str, str] | None = None,
 ) -> Storage:
     """A prefix in a bucket of Google Cloud Storage. `config`: options of obstore's GCSStore."""
-    credentials = gcs_credentials(
+    credentials = creds.gcs_credentials(
         service_account_file=service_account_file,
         service_account_key=service_account_key,
         application_credentials=application_credentials,
@@ -373,7 +379,7 @@ def azure_storage(
     config: dict[str, str] | None = None,
 ) -> Storage:
     """A prefix in a container of Azure Blob Storage. `config`: options of obstore's AzureStore."""
-    credentials = azure_credentials(
+    credentials = creds.azure_credentials(
         access_key=access_key,
         sas_token=sas_token,
         bearer_token=bearer_token,

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from frazil.clock import Clock, system_clock
 from frazil.engine.changes.diff import Diff, SnapshotPaths, summarise
@@ -30,13 +30,18 @@ from frazil.errors import (
 )
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
-from frazil.format.config_codec import decode_config, encode_config
 from frazil.format.generation import Generation, require_writable
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import ManifestFile
 from frazil.format.update_log import ConfigChanged, RepoStatus, Update, UpdateLog
 from frazil.ids import SnapshotId
+from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import ObjectStore
+
+if TYPE_CHECKING:
+    from frazil.format import config_codec
+else:  # most repositories have the default configuration
+    config_codec = lazy_module("frazil.format.config_codec")
 
 
 class Repository:
@@ -152,7 +157,9 @@ class Repository:
         )
         repository.containers_are_given = True
         stored = None if repository.config == RepositoryConfig() else repository.config
-        repository._entry.create(config=None if stored is None else encode_config(stored))
+        repository._entry.create(
+            config=None if stored is None else config_codec.encode_config(stored)
+        )
         return repository
 
     @classmethod
@@ -170,7 +177,7 @@ class Repository:
         there = find_repository(store, given, clock, access.limits)
         merged = given
         if there.config is not None:
-            found = limited_config(decode_config(there.config), access.limits)
+            found = limited_config(config_codec.decode_config(there.config), access.limits)
             elsewhere = replace(found, storage=portable_settings(found.storage))
             store = _apply_storage_settings(_apply_storage_settings(store, elsewhere), given)
             merged = found.merge(given)
@@ -224,11 +231,11 @@ class Repository:
     def fetch_config(store: ObjectStore) -> RepositoryConfig | None:
         """The configuration the repository stores; None if it has only defaults."""
         stored = find_repository(store, RepositoryConfig(), system_clock).config
-        return None if stored is None else decode_config(stored)
+        return None if stored is None else config_codec.decode_config(stored)
 
     def save_config(self) -> None:
         """Stores the configuration for all clients that open the repository from now on."""
-        config = encode_config(self.config)
+        config = config_codec.encode_config(self.config)
         self._entry.update(
             lambda info: (replace(info, config=config), ConfigChanged()), doing="saving the config"
         )

@@ -6,7 +6,7 @@ in bulk. What a vector in it holds is decoded as columns again.
 """
 
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from struct import Struct
 from types import MappingProxyType
 
@@ -59,7 +59,7 @@ _FIRST: Ints = as_readonly(np.zeros(1, np.int64))
 _I4 = Struct("<i")
 
 
-@dataclass(frozen=True)  # without slots, for the cached property
+@dataclass(frozen=True, slots=True)
 class _Slot:
     """A field as the decoder needs it, looked up once for each schema."""
 
@@ -67,13 +67,9 @@ class _Slot:
     what: str  # in messages
     slot: int
     kind: Kind
-    required: bool
     size: int
     align: int
-
-    @cached_property
-    def absent(self) -> Column:
-        return absent_column(self.kind, 1)
+    absent: Column | None  # of a table without the field; None if it is required
 
 
 @lru_cache(maxsize=256)
@@ -84,8 +80,8 @@ def _slots(schema: TableSchema) -> tuple[_Slot, ...]:
             f"{schema.name}.{field.name}",
             field.slot,
             field.kind,
-            field.required,
             *((1, 1) if isinstance(field.kind, Union) else inline_size(field.kind)),
+            None if field.required else absent_column(field.kind, 1),
         )
         for field in schema.fields
     )
@@ -97,8 +93,6 @@ def prepare(schema: TableSchema) -> None:
     Done on import, so that the first file of a process need not wait.
     """
     for slot in _slots(schema):
-        if not slot.required:
-            _ = slot.absent
         match slot.kind:
             case TableVector(inner) | SubTable(inner):
                 prepare(inner)
@@ -157,7 +151,7 @@ def decode_row(
     for slot in _slots(schema):
         column = _decode_slot(row, slot, decode_rows, decode_strings)
         if column is None:
-            if slot.required:
+            if slot.absent is None:
                 raise FormatError(f"{slot.what} is required, missing in row 0")
             column = slot.absent
         columns[slot.name] = column

@@ -25,7 +25,7 @@ _COORDINATES = {"latitude": "latitudes", "longitude": "longitudes"}  # the keys 
 _one_at_a_time = Lock()  # ecCodes may be built without threads
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class GribCodec(ArrayBytesCodec):
     """Values of a message, or its latitudes or longitudes, NaN where there are none.
 

@@ -15,6 +15,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from functools import partial
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -41,6 +42,7 @@ from frazil.errors import (
 )
 from frazil.format.chunk_refs import ChunkRefs, Inline, Virtual
 from frazil.format.storage_config import Containers
+from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange, From, Last, Range, resolve
@@ -49,15 +51,14 @@ from frazil.zarrstore import grib  # noqa: F401 -- registers a codec
 from frazil.zarrstore import keys as listing
 from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require_key
 from frazil.zarrstore.pipeline import use_pipeline
-from frazil.zarrstore.pipeline.shards import require_fitting_shards
-from frazil.zarrstore.virtual import (
-    Locations,
-    VirtualChunkSpec,
-    refs_of_grid,
-    refs_of_specs,
-    virtual_payload,
-)
-from frazil.zarrstore.virtual_listing import ChunkBatch, chunk_batches, size_bytes
+
+if TYPE_CHECKING:
+    from frazil.zarrstore import virtual, virtual_listing
+    from frazil.zarrstore.pipeline import shards
+else:  # reading metadata needs none of them
+    shards = lazy_module("frazil.zarrstore.pipeline.shards")
+    virtual = lazy_module("frazil.zarrstore.virtual")
+    virtual_listing = lazy_module("frazil.zarrstore.virtual_listing")
 
 # Iteration for both kinds of loop, over work that is done in batches.
 
@@ -262,7 +263,7 @@ class SessionStore(Store):
             old = self.engine.find_node(path)
             return None if old is None else old.user_data
 
-        require_fitting_shards(document, path.text, find_old)
+        shards.require_fitting_shards(document, path.text, find_old)
         self.engine.set_node(path, document)
 
     async def set(self, key: str, value: Buffer) -> None:
@@ -279,7 +280,7 @@ class SessionStore(Store):
         match require_key(key):
             case MetadataKey(path):
                 document = value.to_bytes()
-                require_fitting_shards(document, path.text)
+                shards.require_fitting_shards(document, path.text)
                 await _edit_or_wait(self, partial(self.engine.set_node_if_absent, path, document))
             case ChunkKey(path, index):
                 data = value.as_numpy_array()
@@ -343,7 +344,7 @@ class SessionStore(Store):
                 f"this operation is not allowed: use .set to modify metadata for key {key}",
                 kind="not-allowed",
             )
-        payload = virtual_payload(
+        payload = virtual.virtual_payload(
             location,
             offset=offset,
             length=length,
@@ -358,7 +359,7 @@ class SessionStore(Store):
     def set_virtual_refs(
         self,
         array_path: str,
-        chunks: builtins.list[VirtualChunkSpec],
+        chunks: "builtins.list[virtual.VirtualChunkSpec]",
         *,
         validate_containers: bool = True,
     ) -> builtins.list[tuple[int, ...]] | None:
@@ -373,7 +374,7 @@ class SessionStore(Store):
         if array is None:
             raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")
         containers = _containers(self.engine, checked=validate_containers)
-        checked = refs_of_specs(chunks, ndim=len(array.shape), containers=containers)
+        checked = virtual.refs_of_specs(chunks, ndim=len(array.shape), containers=containers)
         self.engine.set_chunk_refs(path, checked.refs)
         return checked.refused or None
 
@@ -383,7 +384,7 @@ class SessionStore(Store):
         self,
         array_path: str,
         chunk_grid_shape: tuple[int, ...],
-        locations: Locations,
+        locations: "virtual.Locations",
         offsets: npt.NDArray[np.uint64],
         lengths: npt.NDArray[np.uint64],
         *,
@@ -399,7 +400,7 @@ class SessionStore(Store):
         not to be checked.
         """
         self._check_writable()
-        checked = refs_of_grid(
+        checked = virtual.refs_of_grid(
             chunk_grid_shape,
             locations,
             offsets,
@@ -432,10 +433,10 @@ class SessionStore(Store):
 
     def array_chunk_iterator(
         self, array_path: str, batch_size: int = 100_000
-    ) -> AsyncCloseableIterator[ChunkBatch]:
+    ) -> "AsyncCloseableIterator[virtual_listing.ChunkBatch]":
         """Lists all chunk references of an array, in columns; none if there is no such array."""
         path = NodePath.from_key_prefix(array_path)
-        batches = chunk_batches(self.engine, path, batch_size=batch_size)
+        batches = virtual_listing.chunk_batches(self.engine, path, batch_size=batch_size)
         return AsyncCloseableIterator([batch] for batch in batches)
 
     # Helpers of the methods above
@@ -485,7 +486,7 @@ class SessionStore(Store):
                 return None if node is None else len(node.user_data)
             case ChunkKey(path, index) if self._has_grid(path, index):
                 payload = await asyncio.to_thread(self.engine.chunk_payload, path, index)
-                return None if payload is None else size_bytes(payload)
+                return None if payload is None else virtual_listing.size_bytes(payload)
             case _:
                 return None
 

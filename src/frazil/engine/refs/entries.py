@@ -7,7 +7,7 @@ Versions 1 and 2 are opened here. Everything older is behind `OlderGenerations`,
 from collections.abc import Buffer
 from dataclasses import replace
 from importlib import import_module
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.clock import Clock
 from frazil.dataclass import dataclass
@@ -16,15 +16,21 @@ from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import CONFIG_YAML, V1_MAIN_BRANCH
 from frazil.engine.files.settings import DEFAULT, Settings
 from frazil.engine.refs.entry import EntryPoint, RepoInfoEntry
-from frazil.engine.refs.entry_v1 import RefFilesEntry
 from frazil.errors import FormatError, ObjectNotFoundError, RepositoryNotFoundError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config import RepositoryConfig
-from frazil.format.config_codec import decode_config_yaml
 from frazil.format.generation import CURRENT, Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
 from frazil.format.repo_info import RepoInfo
+from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import ObjectStore
+
+if TYPE_CHECKING:
+    from frazil.engine.refs import entry_v1
+    from frazil.format import config_codec
+else:  # repositories of version 1, and those that have a configuration
+    entry_v1 = lazy_module("frazil.engine.refs.entry_v1")
+    config_codec = lazy_module("frazil.format.config_codec")
 
 # August 2025, and the release of 2.0 in April 2026: no other repository is asked for the file
 _FIRST_US, _RELEASED_US = 1_754_000_000_000_000, 1_775_000_000_000_000
@@ -86,7 +92,7 @@ def entry_of(files: Files, clock: Clock) -> EntryPoint:
     if files.settings.generation not in CURRENT:
         return older_generations().open_entry(files, clock)
     if files.settings.spec_version == 1:
-        return RefFilesEntry(files, clock)
+        return entry_v1.RefFilesEntry(files, clock)
     return RepoInfoEntry(files, clock)
 
 
@@ -116,7 +122,7 @@ def find_repository(
         return StoredRepository(Generation.V2, stored, files.caches)
     files = Files(store, replace(settings, spec_version=1, generation=Generation.V1))
     try:
-        stored = RefFilesEntry(files, clock).fetch_config()
+        stored = entry_v1.RefFilesEntry(files, clock).fetch_config()
     except RepositoryNotFoundError:
         pass
     else:
@@ -148,7 +154,7 @@ def fetch_config_yaml(store: ObjectStore) -> Json | None:
     except ObjectNotFoundError:
         return None
     with annotate_errors(CONFIG_YAML):
-        return decode_config_yaml(data)
+        return config_codec.decode_config_yaml(data)
 
 
 def find_spec_version(store: ObjectStore) -> int | None:

@@ -338,7 +338,7 @@ class Layout:
         return self.back is None and self.dtype == values.dtype
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Coding:
     """`unpack` undoes the compressors, `pack` are these; None if there are others than we know."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from threading import Lock
-from typing import Any, Final, Self, cast
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import numpy as np
 import zarr
@@ -20,9 +20,9 @@ from zarr.registry import get_pipeline_class, register_pipeline
 from zarr.storage import StorePath
 
 from frazil.dataclass import dataclass
-from frazil.engine.commit.chunk_writer import PACKED_BYTES
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError
+from frazil.lazy import lazy_module
 from frazil.zarrstore.pipeline.coding import (
     ARE_THERE,
     Coding,
@@ -30,22 +30,14 @@ from frazil.zarrstore.pipeline.coding import (
     GetResult,
     fused_pipeline,
 )
-from frazil.zarrstore.pipeline.reading import (
-    QUICK_BYTES,
-    Batch,
-    Item,
-    chunk_bytes,
-    is_near,
-    read_batch,
-    read_bytes,
-)
-from frazil.zarrstore.pipeline.shards import (
-    find_shard_misfit,
-    inner_read_bytes,
-    read_shards,
-    write_shards,
-)
-from frazil.zarrstore.pipeline.writing import is_enabled, write_batch, write_together
+
+if TYPE_CHECKING:
+    from frazil.zarrstore.pipeline import reading, shards, writing
+    from frazil.zarrstore.pipeline.reading import Batch, Item
+else:  # an array that is opened need not be read
+    reading = lazy_module("frazil.zarrstore.pipeline.reading")
+    shards = lazy_module("frazil.zarrstore.pipeline.shards")
+    writing = lazy_module("frazil.zarrstore.pipeline.writing")
 
 # The codec pipeline that was configured before frazil's.
 
@@ -60,7 +52,7 @@ class Replaced:
 replaced = Replaced()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class SessionPipeline(CodecPipeline):
     """The codecs of one array in a session.
 
@@ -88,7 +80,8 @@ class SessionPipeline(CodecPipeline):
         coding = Coding.of(tuple(usual))
         if coding is None:
             return cast("Self", usual)
-        misfit = find_shard_misfit(array_metadata.to_dict())
+        is_sharded = any(isinstance(codec, ShardingCodec) for codec in usual)
+        misfit = shards.find_shard_misfit(array_metadata.to_dict()) if is_sharded else None
         return cls(fused_pipeline(coding, usual.batch_size), coding, misfit)
 
     # What is the same for every pipeline
@@ -130,34 +123,35 @@ class SessionPipeline(CodecPipeline):
     # What is not
 
     async def read(
-        self, batch_info: Iterable[Item], out: NDBuffer, drop_axes: tuple[int, ...] = ()
+        self, batch_info: "Iterable[Item]", out: NDBuffer, drop_axes: tuple[int, ...] = ()
     ) -> tuple[GetResult, ...]:
         items = list(batch_info)
         if not _is_usual(items, out):
             return await self.usual.read(items, out, drop_axes)
-        batch = Batch.of(items, drop_axes)
+        batch = reading.Batch.of(items, drop_axes)
         work = partial(self.read_batch, batch, out)
-        if self._read_bytes(batch, out) <= QUICK_BYTES and is_near(batch) and _is_alone():
+        is_quick = self._read_bytes(batch, out) <= reading.QUICK_BYTES
+        if is_quick and reading.is_near(batch) and _is_alone():
             found = work()  # two changes of thread take as long as reading a few chunks
         else:
             found = await asyncio.to_thread(work)
         return await self.usual.read(items, out, drop_axes) if found is None else found
 
-    def read_batch(self, batch: Batch, out: NDBuffer) -> tuple[GetResult, ...] | None:
+    def read_batch(self, batch: "Batch", out: NDBuffer) -> tuple[GetResult, ...] | None:
         """Like `read`, on this thread; None if zarr's own pipeline has to do it."""
         if not self.supports_partial_decode:
-            return read_batch(batch, self.coding, out)
+            return reading.read_batch(batch, self.coding, out)
         codec = self.usual.array_bytes_codec
-        return read_shards(batch, codec, out) if type(codec) is ShardingCodec else None
+        return shards.read_shards(batch, codec, out) if type(codec) is ShardingCodec else None
 
-    def _read_bytes(self, batch: Batch, out: NDBuffer) -> int:
+    def _read_bytes(self, batch: "Batch", out: NDBuffer) -> int:
         """Decoded bytes that a selection needs, about."""
         if self.supports_partial_decode:
-            return inner_read_bytes(self.usual.array_bytes_codec, out)
-        return read_bytes(batch, self.coding, out)
+            return shards.inner_read_bytes(self.usual.array_bytes_codec, out)
+        return reading.read_bytes(batch, self.coding, out)
 
     async def write(
-        self, batch_info: Iterable[Item], value: NDBuffer, drop_axes: tuple[int, ...] = ()
+        self, batch_info: "Iterable[Item]", value: NDBuffer, drop_axes: tuple[int, ...] = ()
     ) -> None:
         self._require_fitting()
         items = list(batch_info)
@@ -165,30 +159,30 @@ class SessionPipeline(CodecPipeline):
             await self.usual.write(items, value, drop_axes)
             return
         if self.supports_partial_encode:
-            if not is_enabled() and type(self.usual.array_bytes_codec) is ShardingCodec:
-                codec, batch = self.usual.array_bytes_codec, Batch.of(items, drop_axes)
-                items = items[await asyncio.to_thread(write_shards, batch, codec, value) :]
+            if not writing.is_enabled() and type(self.usual.array_bytes_codec) is ShardingCodec:
+                codec, batch = self.usual.array_bytes_codec, reading.Batch.of(items, drop_axes)
+                items = items[await asyncio.to_thread(shards.write_shards, batch, codec, value) :]
             # of a shard that is written in part, parts stay as they are, outside of the array too
             parts = [item for item in items if not _is_total(item)]
             await self.usual.write(parts, value, drop_axes)
             items = [item for item in items if _is_total(item)]
         if not items:
             return
-        batch = Batch.of(items, drop_axes)
-        if len(items) == 1 and chunk_bytes(batch) <= PACKED_BYTES and is_enabled():
-            await write_together(batch, self.coding, value)
+        batch = reading.Batch.of(items, drop_axes)
+        if writing.may_wait(batch):
+            await writing.write_together(batch, self.coding, value)
         else:
-            await asyncio.to_thread(write_batch, batch, self.coding, value)
+            await asyncio.to_thread(writing.write_batch, batch, self.coding, value)
 
-    def write_batch(self, batch: Batch, value: NDBuffer) -> bool:
+    def write_batch(self, batch: "Batch", value: NDBuffer) -> bool:
         """Like `write`, on this thread; False if zarr's own pipeline has to do it again."""
         self._require_fitting()
         if not self.supports_partial_encode:
-            write_batch(batch, self.coding, value)
+            writing.write_batch(batch, self.coding, value)
             return True
         codec = self.usual.array_bytes_codec
         is_known = type(codec) is ShardingCodec
-        return is_known and write_shards(batch, codec, value) == len(batch.items)
+        return is_known and shards.write_shards(batch, codec, value) == len(batch.items)
 
     def _require_fitting(self) -> None:
         if self.misfit is not None:
@@ -207,7 +201,7 @@ def is_of_session(store: Store) -> bool:
     return isinstance(getattr(store, "engine", None), Session)
 
 
-def _is_usual(items: list[Item], values: NDBuffer) -> bool:
+def _is_usual(items: "list[Item]", values: NDBuffer) -> bool:
     """True if there are chunks, of an array in a session, and values in the host's memory."""
     return (
         bool(items)
@@ -217,7 +211,7 @@ def _is_usual(items: list[Item], values: NDBuffer) -> bool:
     )
 
 
-def _is_total(item: Item) -> bool:
+def _is_total(item: "Item") -> bool:
     """True if every value of the chunk is selected, those outside of the array included."""
     _, spec, selection, _, is_whole = item
     return is_whole and all(

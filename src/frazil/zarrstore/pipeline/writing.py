@@ -15,7 +15,7 @@ from zarr.core.array_spec import ArraySpec
 from zarr.core.buffer import NDBuffer
 
 from frazil.dataclass import dataclass
-from frazil.engine.commit.chunk_writer import ChunkData
+from frazil.engine.commit.chunk_writer import PACKED_BYTES, ChunkData
 from frazil.engine.files.caches import StoredChunk
 from frazil.engine.files.chunk_objects import ChunkFiles
 from frazil.errors import ReadOnlyStoreError
@@ -306,6 +306,11 @@ class _PendingWrite:
 
 def is_enabled() -> bool:
     return bool(zarr.config.get(WANTED, False))
+
+
+def may_wait(batch: Batch) -> bool:
+    """True for one small chunk, which may be written with others of the same turn."""
+    return len(batch.items) == 1 and chunk_bytes(batch) <= PACKED_BYTES and is_enabled()
 
 
 class _OfThisThread(threading.local):
