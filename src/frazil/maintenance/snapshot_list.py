@@ -8,6 +8,7 @@ can be. The reference does the same, in this order.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import batched
 
 import numpy as np
@@ -109,13 +110,17 @@ def prefetch_heads(
     names = (one.key.removeprefix(SNAPSHOTS) for one in files.store.list(SNAPSHOTS))
     ids = [found for name in names if (found := _parse(name)) is not None]
 
-    def fetch(some: Sequence[SnapshotId]) -> list[Data | None]:
+    def find_all(some: Sequence[SnapshotId]) -> list[Data | None]:
         return [_find(files, snapshot) for snapshot in some]
 
+    pool = Pool(max(1, width))
     heads: dict[SnapshotId, SnapshotHead] = {}
-    for some in batched(ids, _TOGETHER * max(1, width)):
-        groups = list(batched(some, -(-len(some) // max(1, width))))
-        data = [each for part in Pool(max(1, width)).map(fetch, groups) for each in part]
+    for some in batched(ids, _TOGETHER * (pool.width if files.store.far else 1)):
+        if files.store.far:
+            groups = list(batched(some, -(-len(some) // pool.width)))
+            data = [each for part in pool.map(find_all, groups) for each in part]
+        else:  # a file in memory is read before another thread has begun to work
+            data = pool.map_quickly(partial(_find, files), some)
         for few in batched(zip(some, data, strict=True), _TOGETHER):
             heads.update(_decode([(key, each) for key, each in few if each is not None]))
 

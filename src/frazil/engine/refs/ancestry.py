@@ -205,12 +205,15 @@ class SnapshotChain(SnapshotInfos):
     @property
     def table(self) -> Table:
         heads = [self.head(row) for row in range(len(self))]
+        ids, rows = self._ids[: len(heads)], self._rows
+        parents = [-1 if (up := head.parent_id) is None else rows[up] for head in heads]
+        times = [head.flushed_at_us for head in heads]
         return Table.build(
             SNAPSHOT_INFO,
             len(heads),
-            id=StructColumn.of(self.ids),
-            parent_offset=ScalarColumn.of(self.parents, "i4"),
-            flushed_at=ScalarColumn.of(self.flushed_at_us, "u8"),
+            id=StructColumn.of(id_column([each.raw for each in ids], SnapshotId.size)),
+            parent_offset=ScalarColumn.of(np.array(parents, dtype=np.int32), "i4"),
+            flushed_at=ScalarColumn.of(np.array(times, dtype=np.uint64), "u8"),
             message=StringColumn.from_list([head.message for head in heads]),
             metadata=encode_metadata_of([head.metadata for head in heads]),
         )
