@@ -100,8 +100,8 @@ class ObjectId:
         if len(self.raw) != self.size:
             raise ValueError(f"{type(self).__name__} needs {self.size} bytes, got {len(self.raw)}")
 
-    def __lt__(self, other: Self) -> bool:
-        return self.raw < other.raw
+    def __lt__(self, other: object) -> bool:
+        return self.raw < other.raw if type(other) is type(self) else NotImplemented
 
     def __str__(self) -> str:
         return format_base32(self.raw)
