@@ -20,7 +20,7 @@ MAKERS: tuple[Callable[..., Any], ...] = (dataclasses.dataclass, dataclass)
 CLASSES: dict[str, type] = {}
 
 
-def _namespace(rng: random.Random, names: list[str]) -> dict[str, Any]:
+def _namespace(rng: random.Random, names: list[str], *, is_frozen: bool) -> dict[str, Any]:
     """A class body with some of the things that the classes of frazil have."""
     body: dict[str, Any] = {"__module__": __name__, "__annotations__": {"LIMIT": ClassVar[int]}}
     body["LIMIT"] = 3
@@ -34,6 +34,8 @@ def _namespace(rng: random.Random, names: list[str]) -> dict[str, Any]:
             )
             if rng.random() < 0.2:
                 body[name] = dataclasses.field(default=9, init=False, compare=False, repr=False)
+    if not is_frozen and rng.random() < 0.3:
+        body["__setattr__"] = lambda self, name, value: object.__setattr__(self, name, [value])
     if rng.random() < 0.3:
         body["__post_init__"] = lambda self: object.__setattr__(self, names[-1], 5)
     if rng.random() < 0.2:
@@ -53,10 +55,11 @@ def _pair(seed: int) -> list[Any]:
     for make in MAKERS:
         rng = random.Random(seed)
         options = {name: rng.random() < 0.5 for name in OPTIONS if rng.random() < 0.5}
-        cls: Any = type("Thing", (), _namespace(rng, ["a", "b", "c"]))
+        is_frozen = options.get("frozen", False)
+        cls: Any = type("Thing", (), _namespace(rng, ["a", "b", "c"], is_frozen=is_frozen))
         cls = make(cls, slots=True, **options)
         if rng.random() < 0.4:
-            body = _namespace(rng, ["d"])
+            body = _namespace(rng, ["d"], is_frozen=is_frozen)
             body["d"] = 4
             cls = make(type("Thing", (cls,), body), slots=True, **options | {"kw_only": True})
         made.append(cls)

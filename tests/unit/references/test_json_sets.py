@@ -179,6 +179,7 @@ def test_metadata_may_be_only_consolidated() -> None:
         ({"b/.zarray": {**ARRAY, "chunks": [2]}}, "b/.zarray"),
         ({"b/.zarray": {**ARRAY, "dimension_separator": "-"}}, "b/.zarray"),
         ({"b/zarr.json": {"node_type": "array"}}, "b/zarr.json"),
+        ({"/.zarray": ARRAY}, "/.zarray"),
     ],
 )
 def test_what_is_wrong_is_named(refs: dict[str, Any], message: str) -> None:
@@ -208,7 +209,7 @@ json_values = st.recursive(
 )
 keys = st.sampled_from(
     ["a/.zarray", "a/.zattrs", "a/0.0", "a/0.1", ".zgroup", "version", "refs", "gen", "templates",
-     "a/zarr.json", ".zmetadata", "x"]
+     "a/zarr.json", ".zmetadata", "x", "/.zarray", "/zarr.json"]
 )  # fmt: skip
 
 
