@@ -421,7 +421,8 @@ def _columns(
     prefix = f"{path}/" if path else ""
     named = next((key for name in (ARRAY_2, NODE_3) if (key := prefix + name) in documents), None)
     if named is None:
-        raise reference_error(where, f"/{ARRAY_2}", "a key must not begin with a slash")
+        bad = next(key for key in documents if key.startswith("/"))
+        raise reference_error(where, bad, "a key must not begin with a slash")
     grid = grid_of(where, named, documents[named])
     index = parse_chunk_keys(where, path, [key[len(prefix) :] for key in keys], grid)
     values = [list(value) if type(value) is tuple else value for value in map(refs.get, keys)]

@@ -180,6 +180,7 @@ def test_metadata_may_be_only_consolidated() -> None:
         ({"b/.zarray": {**ARRAY, "dimension_separator": "-"}}, "b/.zarray"),
         ({"b/zarr.json": {"node_type": "array"}}, "b/zarr.json"),
         ({"/.zarray": ARRAY}, "/.zarray"),
+        ({"/zarr.json": {**ARRAY, "node_type": "array"}}, "/zarr.json"),
     ],
 )
 def test_what_is_wrong_is_named(refs: dict[str, Any], message: str) -> None:
