@@ -34,10 +34,11 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.format.config import RepositoryConfig
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.zarrstore.arrays import read_region, write_region
 from frazil.zarrstore.pipeline import coding, reading
-from frazil.zarrstore.pipeline.coding import is_zstd_frame
+from frazil.zarrstore.pipeline.coding import are_zstd_frames, is_zstd_frame
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.store import SessionStore
 from tests.examples_count import scaled
@@ -388,6 +389,28 @@ def test_a_zstd_frame_is_known_from_one_with_something_after_it(
     after = data.draw(st.binary(min_size=1, max_size=40)) or frame
     assert not is_zstd_frame(frame + after, size)
     assert not is_zstd_frame(frame[: data.draw(st.integers(0, len(frame) - 1))], size)
+
+
+@settings(max_examples=scaled(40), deadline=None)
+@given(data=st.data())
+def test_all_of_many_zstd_frames_are_looked_at(data: st.DataObject) -> None:
+    size = data.draw(st.integers(300, 200_000))
+    rng = np.random.default_rng(size)
+
+    def frame() -> bytes:
+        content = rng.integers(0, data.draw(st.sampled_from([1, 3, 256])), size, np.uint8)
+        level, checksum = data.draw(st.integers(-3, 12)), data.draw(st.booleans())
+        return bytes(zstd.compress(content, level, checksum))
+
+    frames = [frame() for _ in range(data.draw(st.integers(1, 5)))]
+    assert are_zstd_frames(frames, size)
+    assert not are_zstd_frames(frames, size + 1)
+    place = data.draw(st.integers(0, len(frames) - 1))
+    good = bytearray(frames[place])
+    byte = data.draw(st.sampled_from([*range(min(22, len(good))), len(good)]))
+    good[byte : byte + 1] = data.draw(st.binary(max_size=3))
+    changed: list[Data] = [*frames[:place], memoryview(good), *frames[place + 1 :]]
+    assert are_zstd_frames(changed, size) == all(is_zstd_frame(each, size) for each in changed)
 
 
 @settings(max_examples=scaled(15), deadline=None)

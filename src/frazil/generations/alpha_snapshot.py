@@ -172,7 +172,7 @@ def _is_unversioned(parts: Fields) -> bool:
 
     The one has ids of bytes and sizes of at least a header, the other versions of 0 or 1.
     """
-    is_known = parts[1] in (0, 1)  # noqa: PLR6201 -- what is damaged may be unhashable
+    is_known = parts[1] in (0, 1)
     return len(parts) == 3 and isinstance(parts[0], tuple) and not is_known
 
 

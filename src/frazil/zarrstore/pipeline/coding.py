@@ -109,7 +109,7 @@ class Unpack:
         place[:] = np.frombuffer(data, np.uint8)
         return True
 
-    def many(self, chunks: Sequence[Data], size_bytes: int) -> Sequence[Buffer] | None:
+    def many(self, chunks: Sequence[Data], size_bytes: int) -> Sequence[Data] | None:
         """Decodes chunks of one size by one call; None if `into` is to decode each by itself.
 
         That is so for other compressors than zstd, for chunks of several blocks, of which `into`
@@ -124,12 +124,12 @@ class Unpack:
             return chunks if all(len(data) == size_bytes for data in chunks) else None
         if self.fill is not _fill_zstd or size_bytes > _ZSTD_BLOCK_BYTES or not IN_BULK:
             return None
-        if not all(is_zstd_frame(data, size_bytes) for data in chunks):
+        if not are_zstd_frames(chunks, size_bytes):
             return None
         sizes = np.full(len(chunks), size_bytes, np.uint64)
         decoder: Any = zstandard.ZstdDecompressor()  # whose types know only some kinds of memory
         try:
-            decoded: Sequence[Buffer] = decoder.multi_decompress_to_buffer(
+            decoded: Sequence[Any] = decoder.multi_decompress_to_buffer(
                 [*chunks], decompressed_sizes=sizes
             )
         except zstandard.ZstdError:
@@ -215,6 +215,22 @@ def is_zstd_frame(data: Data, content_bytes: int) -> bool:
         is_last = block & 1
         at += 3 + (1 if block >> 1 & 3 == _ZSTD_RUN else block >> 3)
     return bool(is_last) and at + (data[4] & 4) == stop  # a checksum has four bytes
+
+
+def are_zstd_frames(chunks: Sequence[Data], content_bytes: int) -> bool:
+    """True if each is such a frame. Nearly all begin as the first one does, and have one block."""
+    size, at = _zstd_header(chunks[0])
+    if size != content_bytes:
+        return False
+    header = bytes(chunks[0][:at])
+    around = at + 3 + (header[4] & 4)
+    for data in chunks:
+        block = int.from_bytes(data[at : at + 3], "little")
+        is_last = block & 1 and block >> 1 & 3 != _ZSTD_RUN
+        is_usual = is_last and around + (block >> 3) == len(data) and data[:at] == header
+        if not (is_usual or is_zstd_frame(data, content_bytes)):
+            return False
+    return True
 
 
 def _fill_blosc(data: Data, place: Bytes) -> bool:

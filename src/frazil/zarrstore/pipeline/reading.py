@@ -5,12 +5,12 @@ import lzma
 import os
 import threading
 import zlib
-from collections.abc import Buffer, Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache, partial
 from itertools import pairwise, product
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -123,65 +123,85 @@ def divide_mesh(
     """Like `divide_box`; with ascending places along some axes, which then has no integers."""
     if len(selection) != len(shape):
         return None
-    axes: list[list[Any]] = []
-    selected: list[int] = []
-    for part, length, size in zip(selection, shape, chunk, strict=True):
-        if isinstance(part, int):
-            place = range(length)[part]
-            is_whole = min(size, length - place // size * size) == 1
-            axes.append([(place // size, place % size, None, is_whole)])
-            continue
-        along = (
-            _divide_slice(part, length, size)
-            if isinstance(part, slice)
-            else _divide_places(part, length, size)
-        )
-        if not along:
-            return None
-        axes.append(along)
-        selected.append(along[-1][2].stop)
-    is_mesh = any(isinstance(part, np.ndarray) for part in selection)
-    chunks = []
-    for parts in product(*axes):
-        index, within, targets, are_whole = zip(*parts, strict=True) if parts else ((),) * 4
-        kept = tuple(target for target in targets if target is not None)
-        chunks.append((index, _mesh(within) if is_mesh else within, kept, all(are_whole)))
-    return Box(tuple(selected), chunks)
+    axes = [
+        _divide_integer(part, length, size)
+        if isinstance(part, int)
+        else _divide_slice(part, length, size)
+        if isinstance(part, slice)
+        else _divide_places(part, length, size)
+        for part, length, size in zip(selection, shape, chunk, strict=True)
+    ]
+    kept = [axis.targets for axis in axes if axis.targets is not None]
+    if not all(axis.numbers for axis in axes):
+        return None
+    within: Iterable[tuple[Any, ...]] = product(*[axis.within for axis in axes])
+    if any(isinstance(part, np.ndarray) for part in selection):
+        within = map(_mesh, within)
+    indices = product(*[axis.numbers for axis in axes])
+    are_whole = map(all, product(*[axis.are_whole for axis in axes]))
+    chunks = list(zip(indices, within, product(*kept), are_whole, strict=True))
+    return Box(tuple([targets[-1].stop for targets in kept]), chunks)
 
 
-def _divide_slice(part: slice, length: int, size: int) -> list[Any]:
+class _Along(NamedTuple):
+    """Chunks along one axis; none if nothing is selected, or not in ascending order."""
+
+    numbers: Sequence[int]
+    within: Sequence[Part]  # what is selected of each chunk
+    targets: Sequence[slice] | None  # places of that among the values; None for an integer
+    are_whole: Sequence[bool]
+
+
+_NOTHING = _Along((), (), (), ())
+
+
+def _divide_integer(part: int, length: int, size: int) -> _Along:
+    place = range(length)[part]
+    number, within = divmod(place, size)
+    return _Along((number,), (within,), None, (min(size, length - number * size) == 1,))
+
+
+def _divide_slice(part: slice, length: int, size: int) -> _Along:
     start, stop, step = part.indices(length)
     if step < 1 or start >= stop:
-        return []
-    along = []
-    for at in range(start // size, (stop - 1) // size + 1):
-        low, high = at * size, min((at + 1) * size, length)
+        return _NOTHING
+    first, last = start // size, (stop - 1) // size
+    if first == last:
+        low, count = first * size, (stop - start - 1) // step + 1
+        own = slice(start - low, stop - low, step)
+        return _Along((first,), (own,), (slice(0, count),), (count == min(size, length - low),))
+    numbers, within, targets, are_whole = [], [], [], []
+    for number in range(first, last + 1):
+        low, high = number * size, min((number + 1) * size, length)
         begin = max(0, -((start - low) // step))  # among the selected places
         end = (min(stop, high) - 1 - start) // step + 1
         if begin < end:  # a step may be longer than a chunk
-            first = start + begin * step - low
-            own = slice(first, first + (end - begin - 1) * step + 1, step)
-            along.append((at, own, slice(begin, end), end - begin == high - low))
-    return along
+            place = start + begin * step - low
+            numbers.append(number)
+            within.append(slice(place, place + (end - begin - 1) * step + 1, step))
+            targets.append(slice(begin, end))
+            are_whole.append(end - begin == high - low)
+    return _Along(numbers, within, targets, are_whole)
 
 
-def _divide_places(places: npt.NDArray[np.int64], length: int, size: int) -> list[Any]:
+def _divide_places(places: npt.NDArray[np.int64], length: int, size: int) -> _Along:
     if not len(places) or places[0] < 0 or places[-1] >= length or (np.diff(places) < 1).any():
-        return []
+        return _NOTHING
     if isinstance(part := _as_slice(places), slice):
         return _divide_slice(part, length, size)
     numbers = places // size
     edges = [0, *(np.flatnonzero(np.diff(numbers)) + 1).tolist(), len(places)]
-    return [
-        (
-            at,
-            _as_slice(places[begin:end] - at * size),
-            slice(begin, end),
-            end - begin == min(size, length - at * size),
-        )
-        for begin, end in pairwise(edges)
-        for at in (numbers.item(begin),)
-    ]
+    targets = [slice(begin, end) for begin, end in pairwise(edges)]
+    own: list[int] = numbers[edges[:-1]].tolist()
+    return _Along(
+        own,
+        [_as_slice(places[part] - at * size) for at, part in zip(own, targets, strict=True)],
+        targets,
+        [
+            part.stop - part.start == min(size, length - at * size)
+            for at, part in zip(own, targets, strict=True)
+        ],
+    )
 
 
 def _as_slice(places: npt.NDArray[np.int64]) -> slice | npt.NDArray[np.int64]:
@@ -262,9 +282,11 @@ def assign(place: npt.NDArray[Any], values: npt.NDArray[Any]) -> None:
         place[...] = values
 
 
-def reshape_chunk(flat: Bytes, layout: Layout) -> npt.NDArray[Any]:
-    """The values of a chunk, in the shape of the chunk."""
-    stored = flat.view(layout.dtype).reshape(layout.shape)
+def reshape_chunk(flat: Data | Bytes, layout: Layout) -> npt.NDArray[Any]:
+    """The values of a chunk, in the shape of the chunk, in the memory of its bytes."""
+    if len(flat) != layout.size_bytes:
+        raise ValueError(f"a chunk has {len(flat)} bytes, and its values {layout.size_bytes}")
+    stored = np.ndarray(layout.shape, layout.dtype, flat)
     return stored if layout.back is None else stored.transpose(layout.back)
 
 
@@ -582,7 +604,7 @@ def _unpack_unit(
     spec = tasks[0][1][1]
     layout = coding.layout(spec)
     stored = [data for _, _, data in tasks if data is not None]
-    chunks: Sequence[Buffer] | None = None
+    chunks: Sequence[Data] | None = None
     if len(stored) > 1 and coding.unpack and all(item[1] is spec for _, item, _ in tasks):
         chunks = coding.unpack.many(stored, layout.size_bytes)
     if chunks is None:
@@ -594,8 +616,7 @@ def _unpack_unit(
         if data is None:
             results.append(_decode(coding, drop_axes, task))
             continue
-        flat = np.frombuffer(next(decoded), np.uint8)
-        put(item[3], values, reshape_chunk(flat, layout)[item[2]], drop_axes)
+        put(item[3], values, reshape_chunk(next(decoded), layout)[item[2]], drop_axes)
         results.append(PRESENT)
     return results
 
@@ -680,7 +701,7 @@ def _read_plain(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[
             )
             if found is target:
                 return
-        stored = reshape_chunk(np.frombuffer(found, np.uint8), pieces.layouts[row])
+        stored = reshape_chunk(found, pieces.layouts[row])
         put(item[3], values, stored[pieces.selections[row]], batch.drop_axes)
 
     if chunk_bytes(batch) < COPIED_BYTES:
