@@ -368,8 +368,9 @@ class FreeTime:
 
     def _watched(self, made: Callable[..., Any], method: str) -> Callable[..., Any]:
         def make(**options: Any) -> Any:
-            call = self.count("zstd", getattr(made(**options), method))
-            return SimpleNamespace(**{method: call})
+            coder = made(**options)
+            counted = {method: self.count("zstd", getattr(coder, method))}
+            return SimpleNamespace(stream_reader=getattr(coder, "stream_reader", None), **counted)
 
         return make
 

@@ -127,7 +127,7 @@ class Unpack:
         if not are_zstd_frames(chunks, size_bytes):
             return None
         sizes = np.full(len(chunks), size_bytes, np.uint64)
-        decoder: Any = zstandard.ZstdDecompressor()  # whose types know only some kinds of memory
+        decoder: Any = _decoder.of_thread  # whose types know only some kinds of memory
         try:
             decoded: Sequence[Any] = decoder.multi_decompress_to_buffer(
                 [*chunks], decompressed_sizes=sizes
@@ -150,6 +150,9 @@ def unpack_of(codecs: Sequence[Codec]) -> Unpack | None:
 
 
 def _fill_zstd(data: Data, place: Bytes) -> bool:
+    # A decoder that is kept is faster for small chunks, another library for large ones.
+    if place.nbytes <= _ZSTD_BLOCK_BYTES and _fill_zstd_start(data, place, place.nbytes):
+        return True
     if zstd_size(data) != place.nbytes:
         return False
     zstd.decompress(data, place)
@@ -157,6 +160,8 @@ def _fill_zstd(data: Data, place: Bytes) -> bool:
 
 
 class _Decoder(threading.local):
+    """A decompressor of a thread: each call has its own frames, and making one takes 7 us."""
+
     def __init__(self) -> None:
         self.of_thread = zstandard.ZstdDecompressor()
 
