@@ -11,7 +11,7 @@ from frazil.errors import InvalidInputError, ReadOnlyStoreError
 from frazil.paths import NodePath
 from frazil.zarrstore import arrays
 from frazil.zarrstore.arrays import GivenSelection as Selection
-from frazil.zarrstore.arrays import Selected, select
+from frazil.zarrstore.arrays import select, selected_shape
 
 
 def read_region(
@@ -28,15 +28,9 @@ def read_region(
     """
     where = NodePath.from_key_prefix(path)
     selected = _select(source.engine, where, selection)
-    if out is not None and out.shape != selected.shape:
-        raise InvalidInputError(
-            f"`out` has the shape {out.shape}, what is selected {selected.shape}"
-        )
-    place = None if out is None else np.expand_dims(out, selected.dropped)
-    found = arrays.read_region(source.engine, where, selected.slices, place)
-    if out is not None:
-        return out
-    return found.squeeze(axis=selected.dropped) if selected.dropped else found
+    if out is not None and out.shape != (shape := selected_shape(selected)):
+        raise InvalidInputError(f"`out` has the shape {out.shape}, what is selected {shape}")
+    return arrays.read_region(source.engine, where, selected, out)
 
 
 def write_region(
@@ -51,12 +45,11 @@ def write_region(
         raise ReadOnlyStoreError("read-only: nothing can be written to it")
     where = NodePath.from_key_prefix(path)
     selected = _select(target.engine, where, selection)
-    given = np.broadcast_to(np.asarray(values), selected.shape)
-    whole = np.expand_dims(given, selected.dropped)
-    arrays.write_region(target.engine, where, selected.slices, whole)
+    given = np.broadcast_to(np.asarray(values), selected_shape(selected))
+    arrays.write_region(target.engine, where, selected, given)
 
 
-def _select(session: engine.Session, path: NodePath, selection: Selection) -> Selected:
+def _select(session: engine.Session, path: NodePath, selection: Selection) -> arrays.Selection:
     array = session.node(path).array
     if array is None:
         raise InvalidInputError(f"there is not an array at `{path}`", kind="not-an-array")

@@ -25,9 +25,10 @@ from frazil.zarrstore.keys import METADATA_FILE, chunk_keys, key_prefix
 from frazil.zarrstore.pipeline.coding import is_supported, use_fused_pipeline
 from frazil.zarrstore.pipeline.reading import Batch, Item, divide_box
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
+from frazil.zarrstore.pipeline.shards import Sharding
 from frazil.zarrstore.store import SessionStore
 
-type Selection = tuple[slice, ...]
+type Selection = tuple[slice | int, ...]
 
 
 def open_array(session: Session, path: NodePath) -> "zarr.Array[Any]":
@@ -48,18 +49,18 @@ def read_region(
     selection: Selection,
     out: npt.NDArray[Any] | None = None,
 ) -> npt.NDArray[Any]:
-    """The selected part of an array, one slice per dimension, read as one plan (pipeline/).
+    """The selected part of an array, read as one plan (pipeline/).
 
-    Values are put into `out` if that is given; it has the shape of the selection.
+    A slice or an integer selects along each dimension; those of integers are left out. Values are
+    put into `out` if that is given; it has the shape of the selection.
     """
-    direct = _find_direct(session, path)
-    region = None if direct is None else direct.region(session, path, selection)
-    if direct is not None and region is not None:
-        values = np.empty(region.shape, direct.dtype) if out is None else out
-        if direct.read(region, values):
+    region = _find_region(session, path, selection)
+    if region is not None:
+        values = np.empty(region.shape, region.direct.dtype) if out is None else out
+        if region.read(values):
             return values
     array = open_array(session, path)
-    _require_slices(array, selection)
+    _require_one_for_each_axis(array, selection)
     if out is None:
         return np.asarray(array[selection])
     if out.dtype != array.dtype:
@@ -92,20 +93,20 @@ def read_chunks(
 def write_region(
     session: Session, path: NodePath, selection: Selection, values: npt.ArrayLike
 ) -> None:
-    """Overwrites the selected part of an array, one slice per dimension; `values` broadcast.
+    """Overwrites the selected part of an array, as `read_region` selects it; `values` broadcast.
 
     Any number of threads may write to one array. A chunk that is written in part is read first, so
     two threads that write to different parts of one chunk take turns.
     """
-    direct = _find_direct(session, path)
-    region = None if direct is None else direct.region(session, path, selection)
-    if direct is not None and region is not None:
+    region = _find_region(session, path, selection)
+    if region is not None:
         with _locks_of(session).held(path, region.batch.index):
-            if direct.write(region, np.asarray(values)):
+            if region.write(np.asarray(values)):
                 return
     array = open_array(session, path)
     touched = _touched_chunks(array, selection)
-    shape = [len(range(n)[part]) for part, n in zip(selection, array.shape, strict=True)]
+    axes = zip(selection, array.shape, strict=True)
+    shape = [len(range(n)[part]) for part, n in axes if isinstance(part, slice)]
     with _locks_of(session).held(path, touched):
         array[selection] = np.broadcast_to(values, shape)
 
@@ -117,12 +118,6 @@ def write_region(
 _NUMBERS = "biufc"  # kinds of dtype
 
 
-@dataclass(frozen=True, slots=True)
-class _Region:
-    batch: Batch
-    shape: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class _Direct:
     """The pipeline of an array with a regular grid of chunks."""
@@ -130,6 +125,7 @@ class _Direct:
     pipeline: SessionPipeline
     spec: ArraySpec  # of the chunks
     dtype: np.dtype[Any]
+    sharding: Sharding | None
 
     @classmethod
     def of(cls, array: "zarr.Array[Any]") -> "_Direct | None":
@@ -141,36 +137,33 @@ class _Direct:
             return None
         metadata, prototype = opened.metadata, default_buffer_prototype()
         spec = ArraySpec(grid.chunk_shape, metadata.dtype, metadata.fill_value, config, prototype)
-        return cls(pipeline, spec, array.dtype)
+        return cls(pipeline, spec, array.dtype, pipeline.sharding(spec))
 
-    def region(self, session: Session, path: NodePath, selection: Selection) -> _Region | None:
-        """None if it is empty or goes backwards."""
-        array = session.node(path).array
-        box = None if array is None else divide_box(selection, array.shape, self.spec.shape)
-        if box is None:
-            return None
-        items: list[Item] = [(None, self.spec, *chunk[1:]) for chunk in box.chunks]
-        index = np.array([chunk[0] for chunk in box.chunks], np.uint32)
-        index = index.reshape(len(items), len(selection))
-        return _Region(Batch(session, session.read_only, path, index, items, ()), box.shape)
 
-    def read(self, region: _Region, out: npt.NDArray[Any]) -> bool:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Region:
+    """A part of such an array."""
+
+    direct: _Direct
+    batch: Batch
+    shape: tuple[int, ...]
+
+    def read(self, out: npt.NDArray[Any]) -> bool:
         """False if zarr has to do it."""
-        if out.dtype != self.dtype or out.shape != region.shape:
+        direct = self.direct
+        if out.dtype != direct.dtype or out.shape != self.shape:
             return False
-        buffer = self.spec.prototype.nd_buffer.from_numpy_array(out)
-        return self.pipeline.read_batch(region.batch, buffer) is not None
+        return direct.pipeline.read_batch(self.batch, out, direct.sharding) is not None
 
-    def write(self, region: _Region, values: npt.NDArray[Any]) -> bool:
+    def write(self, values: npt.NDArray[Any]) -> bool:
         """False if zarr has to do it."""
-        if values.dtype != self.dtype:
-            if values.dtype.kind not in _NUMBERS or self.dtype.kind not in _NUMBERS:
+        direct = self.direct
+        if values.dtype != direct.dtype:
+            if values.dtype.kind not in _NUMBERS or direct.dtype.kind not in _NUMBERS:
                 return False
-            values = values.astype(self.dtype)  # as zarr does
-        buffer = self.spec.prototype.nd_buffer.from_numpy_array(
-            np.broadcast_to(values, region.shape)
-        )
-        return self.pipeline.write_batch(region.batch, buffer)
+            values = values.astype(direct.dtype)  # as zarr does
+        whole = np.broadcast_to(values, self.shape)
+        return direct.pipeline.write_batch(self.batch, whole, direct.sharding)
 
 
 # By the metadata of an array, and the settings of zarr that are looked at when it is opened.
@@ -179,17 +172,28 @@ _directs: WeighedCache[tuple[bytes, tuple[Any, ...]], tuple[_Direct | None]] = W
 )
 
 
-def _find_direct(session: Session, path: NodePath) -> _Direct | None:
+def _find_region(session: Session, path: NodePath, selection: Selection) -> _Region | None:
+    """None if zarr has to read and write the array, or nothing is selected, or backwards."""
     node = session.find_node(path)
     if node is None or node.array is None:
         return None  # zarr says so
-    setting = zarr.config.get
-    names = setting("codec_pipeline.path"), setting("buffer"), setting("ndbuffer")
-    key = node.user_data, (*names, *setting("array").items(), *setting("codecs").items())
+    settings = zarr.config.config
+    names = settings["codec_pipeline"]["path"], settings["buffer"], settings["ndbuffer"]
+    key = node.user_data, (*names, *settings["array"].items(), *settings["codecs"].items())
     if (known := _directs.find(key)) is None:
         known = (_Direct.of(open_array(session, path)),)
         _directs.remember(key, known)
-    return known[0]
+    (direct,) = known
+    if direct is None:
+        return None
+    box = divide_box(selection, node.array.shape, direct.spec.shape)
+    if box is None:
+        return None
+    items: list[Item] = [(None, direct.spec, *chunk[1:]) for chunk in box.chunks]
+    index = np.array([chunk[0] for chunk in box.chunks], np.uint32)
+    index = index.reshape(len(items), len(selection))
+    batch = Batch(session, session.read_only, path, index, items, ())
+    return _Region(direct, batch, box.shape)
 
 
 class _ChunkLocks:
@@ -238,13 +242,13 @@ def _touched_chunks(
     array: "zarr.Array[Any]", selection: Selection
 ) -> npt.NDArray[np.uint32] | None:
     """Index of every stored chunk that a selection touches, (m, ndim); None if not a plain grid."""
-    _require_slices(array, selection)
+    _require_one_for_each_axis(array, selection)
     try:
         sizes: Sequence[int] = array.shards or array.chunks
     except NotImplementedError:  # zarr's answer for a rectilinear grid
         return None
     places = [
-        _touched_places(range(length)[part], size)
+        _touched_places(_selected_places(part, length), size)
         for part, length, size in zip(selection, array.shape, sizes, strict=True)
     ]
     grid = np.meshgrid(*places, indexing="ij")
@@ -253,11 +257,15 @@ def _touched_chunks(
     return index.reshape(count, array.ndim).astype(np.uint32)
 
 
-def _require_slices(array: "zarr.Array[Any]", selection: Selection) -> None:
+def _require_one_for_each_axis(array: "zarr.Array[Any]", selection: Selection) -> None:
     if len(selection) != array.ndim:
         raise InvalidInputError(
-            f"the selection has {len(selection)} slices, the array has {array.ndim} dimensions"
+            f"{len(selection)} slices or integers for an array of {array.ndim} dimensions"
         )
+
+
+def _selected_places(part: slice | int, length: int) -> range:
+    return range(length)[part : part + 1] if isinstance(part, int) else range(length)[part]
 
 
 def _touched_places(selected: range, size: int) -> npt.NDArray[np.uint64]:
@@ -275,60 +283,49 @@ type Place = SupportsIndex | slice | EllipsisType
 type GivenSelection = Place | tuple[Place, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Selected:
-    """One slice for each axis, with bounds inside it; the `dropped` axes were integers."""
+def select(selection: GivenSelection, shape: Sequence[int]) -> Selection:
+    """A slice with bounds inside of it, or an integer from 0 on, for each axis.
 
-    slices: tuple[slice, ...]
-    dropped: tuple[int, ...]
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """Lengths of all axes, dropped ones included."""
-        return tuple(len(range(each.start, each.stop, each.step)) for each in self.slices)
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return tuple(n for axis, n in enumerate(self.lengths) if axis not in self.dropped)
+    Raises InvalidInputError for what is no selection of an array of that shape.
+    """
+    given: tuple[Place, ...] = selection if isinstance(selection, tuple) else (selection,)
+    if len(given) != len(shape) or EllipsisType in map(type, given):
+        given = _one_for_each_axis(selection, given, len(shape))
+    return tuple(map(_place, given, shape, range(len(shape))))
 
 
-def select(selection: GivenSelection, shape: Sequence[int]) -> Selected:
-    """Raises InvalidInputError for what is no selection of an array of that shape."""
-    places = _one_for_each_axis(selection, len(shape))
-    slices = tuple(
-        _to_slice(place, length, axis)
-        for axis, (place, length) in enumerate(zip(places, shape, strict=True))
+def selected_shape(selection: Selection) -> tuple[int, ...]:
+    """The shape of what is selected, as `select` returns it."""
+    return tuple(
+        len(range(part.start, part.stop, part.step)) for part in selection if type(part) is slice
     )
-    dropped = tuple(axis for axis, place in enumerate(places) if not isinstance(place, slice))
-    return Selected(slices, dropped)
 
 
-def _one_for_each_axis(selection: GivenSelection, ndim: int) -> list[SupportsIndex | slice]:
-    given = selection if isinstance(selection, tuple) else (selection,)
+def _one_for_each_axis(
+    selection: GivenSelection, given: tuple[Place, ...], ndim: int
+) -> tuple[Place, ...]:
     if not any(place is Ellipsis for place in given):
         given = (*given, Ellipsis)
     at = next(number for number, place in enumerate(given) if place is Ellipsis)
-    before = [place for place in given[:at] if not isinstance(place, EllipsisType)]
-    after = [place for place in given[at + 1 :] if not isinstance(place, EllipsisType)]
+    before, after = given[:at], given[at + 1 :]
     missing = ndim - len(before) - len(after)
-    if missing < 0 or len(before) + len(after) + 1 != len(given):
+    if missing < 0 or any(place is Ellipsis for place in after):
         raise InvalidInputError(f"{selection!r} does not select from {ndim} dimensions")
-    return [*before, *[slice(None)] * missing, *after]
+    return (*before, *[slice(None)] * missing, *after)
 
 
-def _to_slice(place: SupportsIndex | slice, length: int, axis: int) -> slice:
+def _place(place: Place, length: int, axis: int) -> slice | int:
     try:
         if isinstance(place, slice):
-            found = range(length)[place]
+            start, stop, step = place.indices(length)
         else:
-            at = range(length)[index(place)]
-            found = range(at, at + 1)
+            return range(length)[index(place)]  # type: ignore[arg-type]  # no index of an ellipsis
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"{place!r} is not an integer, a slice or `...`") from error
     except IndexError as error:
         raise InvalidInputError(
             f"{place} is outside of axis {axis}, which has {length} places"
         ) from error
-    if found.step < 0:
+    if step < 0:
         raise InvalidInputError(f"{place} goes backwards along axis {axis}")
-    return slice(found.start, max(found.start, found.stop), found.step)
+    return slice(start, max(start, stop), step)

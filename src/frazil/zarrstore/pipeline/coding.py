@@ -89,6 +89,10 @@ class Unpack:
     def is_plain(self) -> bool:
         return self.fill is None and not self.checksums
 
+    def leaves_out(self, size_bytes: int) -> bool:
+        """True if a chunk of this size has blocks that need not be decoded if they are unwanted."""
+        return self.fill is _fill_zstd and size_bytes > _ZSTD_BLOCK_BYTES
+
     def into(self, data: Data, place: Bytes, wanted_bytes: int | None = None) -> bool:
         """Decodes into `place`; returns False if it was not filled, and may hold anything.
 
@@ -100,7 +104,7 @@ class Unpack:
             data = opened
         if self.fill is not None:
             unwanted = 0 if wanted_bytes is None else place.nbytes - wanted_bytes
-            if self.fill is _fill_zstd and unwanted >= _ZSTD_BLOCK_BYTES:
+            if unwanted >= _ZSTD_BLOCK_BYTES and self.leaves_out(place.nbytes):
                 start = place[:wanted_bytes]
                 return _fill_zstd_start(data, start, place.nbytes) or _fill_zstd(data, place)
             return self.fill(data, place)

@@ -16,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 from zarr.abc.codec import Codec
 from zarr.core.array_spec import ArraySpec
-from zarr.core.buffer import NDBuffer
 
 from frazil.dataclass import dataclass
 from frazil.engine.files.caches import StoredChunk
@@ -514,13 +513,13 @@ MISSING = GetResult(status="missing")
 coders = Pool(os.cpu_count() or 1)
 
 
-def read_batch(batch: Batch, coding: Coding, out: NDBuffer) -> tuple[GetResult, ...]:
-    """Puts the selected values into `out`; says of each chunk whether there was one."""
+def read_batch(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> tuple[GetResult, ...]:
+    """Puts what is selected into `values`; says of each chunk whether there was one."""
     results: list[GetResult] = []
     if not coding.is_plain:  # of others, the whole chunk is decoded
         require_decodable(chunk_bytes(batch), batch.engine.files.settings.limits)
     for part in in_waves(batch, chunk_bytes(batch)):
-        results += _read_wave(part, coding, out)
+        results += _read_wave(part, coding, values)
     return tuple(results)
 
 
@@ -543,19 +542,17 @@ def chunk_bytes(batch: Batch) -> int:
     return _decoded_bytes(batch.items[0][1])
 
 
-def read_bytes(batch: Batch, coding: Coding, out: NDBuffer) -> int:
+def read_bytes(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> int:
     """Decoded bytes that a selection needs, about: of chunks that are plain only a part is read."""
     whole = len(batch.items) * chunk_bytes(batch)
-    wanted = np.asarray(out.as_ndarray_like()).nbytes
-    return min(whole, _SPAN_RATIO * wanted) if coding.is_plain else whole
+    return min(whole, _SPAN_RATIO * values.nbytes) if coding.is_plain else whole
 
 
 def _decoded_bytes(spec: ArraySpec) -> int:
     return prod(spec.shape) * spec.dtype.to_native_dtype().itemsize
 
 
-def _read_wave(batch: Batch, coding: Coding, out: NDBuffer) -> list[GetResult]:
-    values = np.asarray(out.as_ndarray_like())
+def _read_wave(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[GetResult]:
     if coding.knows(batch.items[0][1]) and coding.is_plain:
         return _read_plain(batch, coding, values)
     data = load_chunks(batch)
@@ -580,7 +577,11 @@ def decode_chunks(
         return []
     spec = tasks[0][1][1]
     size = _decoded_bytes(spec)
-    decode = partial(_unpack_unit if coding.knows(spec) else _decode_unit, coding, drop_axes)
+    decode = (
+        _Unpacker(coding, drop_axes, spec, coding.layout(spec)).unpack_unit
+        if coding.knows(spec)
+        else partial(_decode_unit, coding, drop_axes)
+    )
     if len(tasks) * size <= QUICK_BYTES:  # threads would wait for each other's turn to read
         results = coders.map(decode, in_units(read_stored(files, tasks), size))
     else:
@@ -598,43 +599,50 @@ def read_stored(files: ChunkFiles, tasks: Sequence[UnreadTask]) -> Sequence[Task
     ]
 
 
-def _unpack_unit(
-    coding: Coding, drop_axes: tuple[int, ...], tasks: Sequence[Task]
-) -> list[GetResult]:
-    spec = tasks[0][1][1]
-    layout = coding.layout(spec)
-    stored = [data for _, _, data in tasks if data is not None]
-    chunks: Sequence[Data] | None = None
-    if len(stored) > 1 and coding.unpack and all(item[1] is spec for _, item, _ in tasks):
-        chunks = coding.unpack.many(stored, layout.size_bytes)
-    if chunks is None:
-        return [_unpack(coding, drop_axes, task) for task in tasks]
-    decoded = iter(chunks)
-    results = []
-    for task in tasks:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Unpacker:
+    """Decodes chunks whose compressors are known; most of them have one spec."""
+
+    coding: Coding
+    drop_axes: tuple[int, ...]
+    spec: ArraySpec
+    layout: Layout  # of that spec
+
+    def unpack_unit(self, tasks: Sequence[Task]) -> list[GetResult]:
+        spec, layout, unpack = self.spec, self.layout, self.coding.unpack
+        stored = [data for _, _, data in tasks if data is not None]
+        chunks: Sequence[Data] | None = None
+        if len(stored) > 1 and unpack and all(item[1] is spec for _, item, _ in tasks):
+            chunks = unpack.many(stored, layout.size_bytes)
+        if chunks is None:
+            return [self._unpack(task) for task in tasks]
+        decoded = iter(chunks)
+        results = []
+        for task in tasks:
+            values, item, data = task
+            if data is None:
+                results.append(_decode(self.coding, self.drop_axes, task))
+                continue
+            put(item[3], values, reshape_chunk(next(decoded), layout)[item[2]], self.drop_axes)
+            results.append(PRESENT)
+        return results
+
+    def _unpack(self, task: Task) -> GetResult:
+        """Straight to its place, or by way of this thread's scratch memory."""
         values, item, data = task
-        if data is None:
-            results.append(_decode(coding, drop_axes, task))
-            continue
-        put(item[3], values, reshape_chunk(next(decoded), layout)[item[2]], drop_axes)
-        results.append(PRESENT)
-    return results
-
-
-def _unpack(coding: Coding, drop_axes: tuple[int, ...], task: Task) -> GetResult:
-    """Straight to its place, or by way of this thread's scratch memory."""
-    values, item, data = task
-    layout = coding.layout(item[1])
-    if data is None or coding.unpack is None:
-        return _decode(coding, drop_axes, task)
-    place = run_of(item, writable(values), layout) if layout.is_that_of(values) else None
-    flat = scratch(layout.size_bytes) if place is None else np.frombuffer(place, np.uint8)
-    wanted = layout.size_bytes if place is not None else _wanted_bytes(item[2], layout)
-    if not coding.unpack.into(data, flat, wanted):
-        return _decode(coding, drop_axes, task)
-    if place is None:
-        put(item[3], values, reshape_chunk(flat, layout)[item[2]], drop_axes)
-    return PRESENT
+        layout = self.layout if item[1] is self.spec else self.coding.layout(item[1])
+        unpack, size = self.coding.unpack, layout.size_bytes
+        if data is None or unpack is None:
+            return _decode(self.coding, self.drop_axes, task)
+        is_direct = item[4] and layout.is_that_of(values)
+        place = run_of(item, writable(values), layout) if is_direct else None
+        flat = scratch(size) if place is None else np.frombuffer(place, np.uint8)
+        is_part = place is None and unpack.leaves_out(size)
+        if not unpack.into(data, flat, _wanted_bytes(item[2], layout) if is_part else size):
+            return _decode(self.coding, self.drop_axes, task)
+        if place is None:
+            put(item[3], values, reshape_chunk(flat, layout)[item[2]], self.drop_axes)
+        return PRESENT
 
 
 def _wanted_bytes(selection: Any, layout: Layout) -> int:

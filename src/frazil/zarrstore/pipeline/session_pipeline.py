@@ -8,6 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import numpy as np
+import numpy.typing as npt
 import zarr
 from zarr.abc.codec import Codec, CodecPipeline
 from zarr.abc.store import Store
@@ -34,6 +35,7 @@ from frazil.zarrstore.pipeline.coding import (
 if TYPE_CHECKING:
     from frazil.zarrstore.pipeline import reading, shards, writing
     from frazil.zarrstore.pipeline.reading import Batch, Item
+    from frazil.zarrstore.pipeline.shards import Sharding
 else:  # an array that is opened need not be read
     reading = lazy_module("frazil.zarrstore.pipeline.reading")
     shards = lazy_module("frazil.zarrstore.pipeline.shards")
@@ -128,23 +130,33 @@ class SessionPipeline(CodecPipeline):
         items = list(batch_info)
         if not _is_usual(items, out):
             return await self.usual.read(items, out, drop_axes)
-        batch = reading.Batch.of(items, drop_axes)
-        work = partial(self.read_batch, batch, out)
-        is_quick = self._read_bytes(batch, out) <= reading.QUICK_BYTES
+        batch, values = reading.Batch.of(items, drop_axes), np.asarray(out.as_ndarray_like())
+        work = partial(self.read_batch, batch, values)
+        is_quick = self._read_bytes(batch, values) <= reading.QUICK_BYTES
         if is_quick and reading.is_near(batch) and _is_alone():
             found = work()  # two changes of thread take as long as reading a few chunks
         else:
             found = await asyncio.to_thread(work)
         return await self.usual.read(items, out, drop_axes) if found is None else found
 
-    def read_batch(self, batch: "Batch", out: NDBuffer) -> tuple[GetResult, ...] | None:
-        """Like `read`, on this thread; None if zarr's own pipeline has to do it."""
+    def sharding(self, spec: ArraySpec) -> "Sharding | None":
+        """The codec for chunks of this kind; None if it is none, or another than zarr's."""
+        codec = self.usual.array_bytes_codec
+        return shards.sharding_of(codec, spec) if type(codec) is ShardingCodec else None
+
+    def read_batch(
+        self, batch: "Batch", out: npt.NDArray[Any], sharding: "Sharding | None" = None
+    ) -> tuple[GetResult, ...] | None:
+        """Like `read`, on this thread; None if zarr's own pipeline has to do it.
+
+        `sharding` is that of the chunks, if the caller has it.
+        """
         if not self.supports_partial_decode:
             return reading.read_batch(batch, self.coding, out)
-        codec = self.usual.array_bytes_codec
-        return shards.read_shards(batch, codec, out) if type(codec) is ShardingCodec else None
+        sharding = sharding or self.sharding(batch.items[0][1])
+        return None if sharding is None else shards.read_shards(batch, sharding, out)
 
-    def _read_bytes(self, batch: "Batch", out: NDBuffer) -> int:
+    def _read_bytes(self, batch: "Batch", out: npt.NDArray[Any]) -> int:
         """Decoded bytes that a selection needs, about."""
         if self.supports_partial_decode:
             return shards.inner_read_bytes(self.usual.array_bytes_codec, out)
@@ -158,10 +170,12 @@ class SessionPipeline(CodecPipeline):
         if not _is_usual(items, value):
             await self.usual.write(items, value, drop_axes)
             return
+        values = np.asarray(value.as_ndarray_like())
         if self.supports_partial_encode:
-            if not writing.is_enabled() and type(self.usual.array_bytes_codec) is ShardingCodec:
-                codec, batch = self.usual.array_bytes_codec, reading.Batch.of(items, drop_axes)
-                items = items[await asyncio.to_thread(shards.write_shards, batch, codec, value) :]
+            sharding = None if writing.is_enabled() else self.sharding(items[0][1])
+            if sharding is not None:
+                work = partial(shards.write_shards, reading.Batch.of(items, drop_axes), sharding)
+                items = items[await asyncio.to_thread(work, values) :]
             # of a shard that is written in part, parts stay as they are, outside of the array too
             parts = [item for item in items if not _is_total(item)]
             await self.usual.write(parts, value, drop_axes)
@@ -170,19 +184,22 @@ class SessionPipeline(CodecPipeline):
             return
         batch = reading.Batch.of(items, drop_axes)
         if writing.may_wait(batch):
-            await writing.write_together(batch, self.coding, value)
+            await writing.write_together(batch, self.coding, values)
         else:
-            await asyncio.to_thread(writing.write_batch, batch, self.coding, value)
+            await asyncio.to_thread(writing.write_batch, batch, self.coding, values)
 
-    def write_batch(self, batch: "Batch", value: NDBuffer) -> bool:
+    def write_batch(
+        self, batch: "Batch", values: npt.NDArray[Any], sharding: "Sharding | None" = None
+    ) -> bool:
         """Like `write`, on this thread; False if zarr's own pipeline has to do it again."""
         self._require_fitting()
         if not self.supports_partial_encode:
-            writing.write_batch(batch, self.coding, value)
+            writing.write_batch(batch, self.coding, values)
             return True
-        codec = self.usual.array_bytes_codec
-        is_known = type(codec) is ShardingCodec
-        return is_known and shards.write_shards(batch, codec, value) == len(batch.items)
+        sharding = sharding or self.sharding(batch.items[0][1])
+        if sharding is None:
+            return False
+        return shards.write_shards(batch, sharding, values) == len(batch.items)
 
     def _require_fitting(self) -> None:
         if self.misfit is not None:

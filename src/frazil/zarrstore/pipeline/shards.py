@@ -8,8 +8,8 @@ are encoded and decoded together, on threads.
 import json
 from collections.abc import Buffer, Callable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import islice
 from math import prod
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from zarr.codecs import BytesCodec, Crc32cCodec
 from zarr.codecs.sharding import _ShardIndex
 from zarr.core.array_spec import ArraySpec
-from zarr.core.buffer import NDBuffer, default_buffer_prototype
+from zarr.core.buffer import default_buffer_prototype
 from zarr.core.chunk_grids import ChunkGrid
 from zarr.core.indexing import get_indexer
 
@@ -42,6 +42,7 @@ from frazil.zarrstore.pipeline.reading import (
     ChunkOfBox,
     Item,
     Part,
+    UnreadTask,
     chunk_bytes,
     coders,
     decode_chunks,
@@ -159,7 +160,7 @@ class _Shard:
         return found
 
 
-def inner_read_bytes(codec: Any, out: NDBuffer) -> int:
+def inner_read_bytes(codec: Any, out: npt.NDArray[Any]) -> int:
     """Bytes of the inner chunks that a selection of this shape touches, at most and about."""
     pairs = zip(out.shape, codec.chunk_shape, strict=False)  # axes that were dropped are missing
     sizes = [((n - 2) // size + 2) * size for n, size in pairs]
@@ -167,12 +168,12 @@ def inner_read_bytes(codec: Any, out: NDBuffer) -> int:
     return int(prod(sizes) * prod(missing) * out.dtype.itemsize)
 
 
-def read_shards(batch: Batch, codec: Any, out: NDBuffer) -> tuple[GetResult, ...] | None:
-    """Puts what is selected into `out`; None if that is not as simple as we know it."""
-    sharding = sharding_of(codec, batch.items[0][1])
+def read_shards(
+    batch: Batch, sharding: Sharding, values: npt.NDArray[Any]
+) -> tuple[GetResult, ...] | None:
+    """Puts what is selected into `values`; None if that is not as simple as we know it."""
     if sharding.coding is None:
         return None
-    values = np.asarray(out.as_ndarray_like())
     size = max(values.nbytes // len(batch.items), sharding.inner_bytes)
     results: list[GetResult] = []
     for part in in_waves(batch, size):
@@ -187,23 +188,14 @@ def _read_wave(
     batch: Batch, sharding: Sharding, coding: Coding, shards: list[_Shard]
 ) -> list[GetResult]:
     found = batch.engine.find_chunks(batch.path, batch.index)
-    stored = found.stored()
-    whole, indices = _fetch_indices(found, stored, sharding, shards)
-    places = [
-        None if index is None else shard.places(index)
-        for shard, index in zip(shards, indices, strict=True)
-    ]
+    opened = _open_shards(found, sharding, shards)
     require_decodable(sharding.inner_bytes, batch.engine.files.settings.limits)
-    tasks = [
-        (shard.values, (None, sharding.inner, *chunk[1:]), own)
-        for shard, data in zip(shards, _fetch_chunks(found, stored, whole, places), strict=True)
-        for chunk, own in zip(shard.chunks, data, strict=False)  # none of a missing shard
-    ]
+    tasks = _find_tasks(found, sharding, opened)
     decode_chunks(batch.engine.files.chunks, coding, (), tasks)
     decoded = sum(own is not None for _, _, own in tasks)
-    there = sum(index is not None for index in indices)
+    there = sum(each.index is not None for each in opened)
     read_meter.add(chunks=there, decoded=decoded * sharding.inner_bytes)
-    return list(map(_result, shards, indices))
+    return list(map(_result, opened))
 
 
 def _plan(batch: Batch, sharding: Sharding, values: npt.NDArray[Any]) -> list[_Shard] | None:
@@ -271,100 +263,89 @@ def _mesh_parts(selection: Any) -> list[Part] | None:
     return parts
 
 
-def _fetch_indices(
-    found: FoundChunks, stored: list[StoredChunk | None], sharding: Sharding, shards: list[_Shard]
-) -> tuple[list[Data | None], list[ShardIndex | None]]:
-    """Shards of which all is wanted, unless they are near, and the index of each that there is."""
+@dataclass(frozen=True, slots=True, eq=False)
+class _OpenShard:
+    """A shard, the object it is in, its index, and its bytes if they had to be read at once."""
+
+    shard: _Shard
+    place: StoredChunk | None
+    index: ShardIndex | None  # None if there is no such shard
+    data: Data | None
+
+
+def _open_shards(found: FoundChunks, sharding: Sharding, shards: list[_Shard]) -> list[_OpenShard]:
+    """Reads indices, unless they are cached, and shards of which all is wanted, unless near."""
     cache, location = found.files.caches.shard_indices, sharding.codec.index_location
     grid, is_usual = sharding.grid, sharding.is_index_usual
     are_near = found.files.chunks.are_near
-    is_whole = [
-        shard.is_total and (place is None or not are_near)
-        for shard, place in zip(shards, stored, strict=True)
-    ]
-    whole: list[Data | None] = [None] * len(shards)
-    indices: list[ShardIndex | None] = [
-        cache.find((place, grid, location))
-        if is_usual and place is not None and not is_whole[row]
-        else None
-        for row, place in enumerate(stored)
-    ]
-    missing = [row for row, index in enumerate(indices) if index is None]
+    stored = found.stored()
+    opened = []
+    for shard, place in zip(shards, stored, strict=True):
+        is_cached = is_usual and place is not None and (are_near or not shard.is_total)
+        index = cache.find((place, grid, location)) if is_cached and place is not None else None
+        opened.append(_OpenShard(shard, place, index, None))
+    missing = [row for row, each in enumerate(opened) if each.index is None]
     if not missing:
-        return whole, indices
-    size = sharding.index_bytes
-    part = (0, size) if sharding.is_index_first else (-size, _WHOLE)
-    parts = np.array([(0, _WHOLE) if is_whole[row] else part for row in missing], np.int64)
-    for row, head in zip(missing, found.fetch(missing, parts), strict=True):
-        if head is not None:
-            indices[row] = index = sharding.decode_index(head)
-            if is_whole[row]:
-                whole[row] = head
-            elif is_usual and (place := stored[row]) is not None:
-                cache.remember((place, grid, location), index)
-    return whole, indices
+        return opened
+    head = (0, sharding.index_bytes) if sharding.is_index_first else (-sharding.index_bytes, _WHOLE)
+    are_whole = [shards[row].is_total and not (are_near and stored[row]) for row in missing]
+    parts = np.array([(0, _WHOLE) if is_whole else head for is_whole in are_whole], np.int64)
+    for row, is_whole, data in zip(missing, are_whole, found.fetch(missing, parts), strict=True):
+        if data is None:
+            continue
+        index = sharding.decode_index(data)
+        opened[row] = _OpenShard(shards[row], stored[row], index, data if is_whole else None)
+        if is_usual and not is_whole and (place := stored[row]) is not None:
+            cache.remember((place, grid, location), index)
+    return opened
 
 
-def _fetch_chunks(
-    shards: FoundChunks,
-    stored: list[StoredChunk | None],
-    whole: list[Data | None],
-    places: list[list[list[int]] | None],
-) -> Iterator[list[Data | StoredChunk | None]]:
-    """The chunks of each shard, None for those that it does not have; places of near ones."""
-    spans = [
-        []
-        if shard is not None or found is None
-        else [(at, at + length) for at, length in found if at != _ABSENT]
-        for shard, found in zip(whole, places, strict=True)
-    ]
-    fetched = _fetch_spans(shards, stored, spans)
-    for row, (shard, found) in enumerate(zip(whole, places, strict=True)):
-        own = iter(fetched[row])
-        chunks: list[Data | StoredChunk | None] = []
-        for start, length in found or ():
-            if start == _ABSENT:
-                chunks.append(None)
-            elif shard is not None:
-                chunks.append(memoryview(shard)[start : start + length])
-            else:
-                chunks.append(next(own))
-        yield chunks
+def _find_tasks(
+    found: FoundChunks, sharding: Sharding, opened: list[_OpenShard]
+) -> list[UnreadTask]:
+    """The chunks of all shards: their bytes, or None where a shard has none.
 
-
-def _fetch_spans(
-    shards: FoundChunks, stored: list[StoredChunk | None], spans: list[list[tuple[int, int]]]
-) -> list[Sequence[Data | StoredChunk | None]]:
-    """Bytes of spans of each shard, cut off at its end: those in objects are read together.
-
-    Of those in local files, there are their places.
+    Of those in local files there are the places, in their order: neighbours are read together.
     """
-    parts = [
-        place.part(start, stop)
-        for place, own in zip(stored, spans, strict=True)
-        if place is not None
-        for start, stop in own
-    ]
-    require_readable(parts, shards.files.settings.limits)
-    rows = [row for row, place in enumerate(stored) if place is None for _ in spans[row]]
-    others = [
-        (min(start, _WHOLE), min(stop, _WHOLE))
-        for place, own in zip(stored, spans, strict=True)
-        if place is None
-        for start, stop in own
-    ]
-    chunks = shards.files.chunks
-    own_parts = iter(parts if chunks.are_near else chunks.fetch_stored(parts))
-    other_parts = iter(shards.fetch(rows, np.array(others, np.int64)) if rows else ())
-    return [
-        list(islice(other_parts if place is None else own_parts, len(own)))
-        for place, own in zip(stored, spans, strict=True)
-    ]
+    are_near = found.files.chunks.are_near
+    tasks: list[UnreadTask] = []
+    parts: dict[int, StoredChunk] = {}  # by the number of the task
+    others: dict[int, tuple[int, int, int]] = {}  # of shards that are not in an object
+    for row, each in enumerate(opened):
+        shard, place, data = each.shard, each.place, each.data
+        if each.index is None:
+            continue
+        chunks = list(zip(shard.places(each.index), shard.chunks, strict=True))
+        if are_near and place is not None:
+            chunks.sort(key=itemgetter(0))
+        for (start, length), chunk in chunks:
+            own: Data | None = None
+            if start == _ABSENT:
+                pass
+            elif data is not None:
+                own = memoryview(data)[start : start + length]
+            elif place is not None:
+                parts[len(tasks)] = place.part(start, start + length)
+            else:
+                others[len(tasks)] = row, min(start, _WHOLE), min(start + length, _WHOLE)
+            tasks.append((shard.values, (None, sharding.inner, *chunk[1:]), own))
+    places = list(parts.values())
+    require_readable(places, found.files.settings.limits)
+    rows = [row for row, _, _ in others.values()]
+    spans = np.array([span for _, *span in others.values()], np.int64)
+    read: Sequence[Data | StoredChunk | None] = (
+        places if are_near else found.files.chunks.fetch_stored(places)
+    )
+    fetched = [*read, *(found.fetch(rows, spans) if rows else ())]
+    for number, chunk_data in zip((*parts, *others), fetched, strict=True):
+        tasks[number] = (*tasks[number][:2], chunk_data)
+    return tasks
 
 
-def _result(shard: _Shard, index: ShardIndex | None) -> GetResult:
-    if index is not None:
+def _result(opened: _OpenShard) -> GetResult:
+    if opened.index is not None:
         return PRESENT
+    shard = opened.shard
     shard.values[...] = fill_value_or_default(shard.item[1])
     return MISSING
 
@@ -372,13 +353,11 @@ def _result(shard: _Shard, index: ShardIndex | None) -> GetResult:
 # Writing. Chunks of a shard that are not touched stay as they are, byte by byte.
 
 
-def write_shards(batch: Batch, codec: Any, value: NDBuffer) -> int:
+def write_shards(batch: Batch, sharding: Sharding, values: npt.NDArray[Any]) -> int:
     """Stores shards with these values in them, and returns how many of the first were stored.
 
     The others are not as simple as we know it.
     """
-    sharding = sharding_of(codec, batch.items[0][1])
-    values = np.asarray(value.as_ndarray_like())
     if sharding.coding is None:
         return 0
     require_writable(batch)

@@ -12,7 +12,6 @@ import numpy as np
 import numpy.typing as npt
 import zarr
 from zarr.core.array_spec import ArraySpec
-from zarr.core.buffer import NDBuffer
 
 from frazil.dataclass import dataclass
 from frazil.engine.commit.chunk_writer import PACKED_BYTES, ChunkData
@@ -57,22 +56,21 @@ _COMPARED_KINDS = "biufc"  # values of these kinds are equal or not, and nothing
 _MERGED_KINDS = "biufcmM"
 
 
-def write_batch(batch: Batch, coding: Coding, value: NDBuffer) -> None:
+def write_batch(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> None:
     """Stores the chunks with these values in them; chunks that are only fill value are deleted."""
     for part in in_waves(batch, chunk_bytes(batch)):
-        encoded = encode_batch(part, coding, value)
+        encoded = encode_batch(part, coding, values)
         batch.engine.change_chunks(batch.path, part.index, encoded)
 
 
-def encode_batch(batch: Batch, coding: Coding, value: NDBuffer) -> list[Stored]:
+def encode_batch(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[Stored]:
     """Chunks to be stored, None for those to be deleted."""
     require_writable(batch)
     encoded: list[Stored] = [None] * len(batch.items)
-    for row, plain in _as_they_are(batch.items, coding, value):
+    for row, plain in _as_they_are(batch.items, coding, values):
         encoded[row] = plain
     todo = [row for row, made in enumerate(encoded) if made is None]
     old = _old_chunks(batch, todo)
-    values = np.asarray(value.as_ndarray_like())
     tasks = [(values, batch.items[row], old.get(row)) for row in todo]
     engine = batch.engine
     are_kept = not engine.stores_at_once(chunk_bytes(batch))
@@ -101,10 +99,9 @@ def _old_chunks(batch: Batch, rows: list[int]) -> dict[int, Data | StoredChunk |
 
 
 def _as_they_are(
-    items: list[Item], coding: Coding, value: NDBuffer
+    items: list[Item], coding: Coding, values: npt.NDArray[Any]
 ) -> list[tuple[int, memoryview]]:
     """Whole chunks whose bytes are stored as they are in memory, and that are not empty."""
-    values = np.asarray(value.as_ndarray_like())
     spec: ArraySpec = items[0][1]
     if values.ndim == 0 or not (coding.is_plain and coding.knows(spec)):
         return []
@@ -294,12 +291,12 @@ WANTED: Final = "frazil.write_together"
 class _PendingWrite:
     batch: Batch
     coding: Coding
-    value: NDBuffer
+    values: npt.NDArray[Any]
     done: "asyncio.Future[None]"
 
     def encode(self) -> list[Stored] | BaseException:
         try:
-            return encode_batch(self.batch, self.coding, self.value)
+            return encode_batch(self.batch, self.coding, self.values)
         except BaseException as error:  # noqa: BLE001 -- the caller is told
             return error
 
@@ -324,10 +321,10 @@ class _OfThisThread(threading.local):
 _here = _OfThisThread()
 
 
-async def write_together(batch: Batch, coding: Coding, value: NDBuffer) -> None:
+async def write_together(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> None:
     """Like `write_batch`; with all others that are written in this turn of the loop."""
     loop = asyncio.get_running_loop()
-    item = _PendingWrite(batch, coding, value, loop.create_future())
+    item = _PendingWrite(batch, coding, values, loop.create_future())
     waiting = _here.waiting.setdefault(loop, [])
     waiting.append(item)
     if len(waiting) == 1:
