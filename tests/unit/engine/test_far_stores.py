@@ -2,11 +2,14 @@
 
 import json
 from collections.abc import Buffer, Callable
-from threading import Barrier, Lock
+from pathlib import Path
+from threading import Barrier, Lock, get_ident
+from time import sleep
 
 import pytest
 
 from frazil.engine.changes.chunk_reads import current_refs
+from frazil.engine.files.files import _MEASURED_EVERY, PutPace
 from frazil.engine.refs.version import Branch, Exactly
 from frazil.engine.repository import Repository
 from frazil.engine.session.session import Session
@@ -14,6 +17,7 @@ from frazil.errors import FormatError, StorageError
 from frazil.format.conditions import ManifestSplitCondition, ManifestSplitDimCondition
 from frazil.format.config import ManifestConfig, ManifestSplittingConfig, RepositoryConfig
 from frazil.ids import SnapshotId
+from frazil.objectstore.local.local_store import LocalStore
 from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ALWAYS, Blob, ObjectInfo, Precondition
 from frazil.paths import NodePath
@@ -139,6 +143,59 @@ def test_an_amendment_too(store: FarStore, repository: Repository) -> None:
     made = session.amend("both")
     assert store.done[-1] == "put repo"
     assert tip(repository) == made
+
+
+class SlowDirectory(LocalStore):
+    """Puts take a while, and note the thread that they are on."""
+
+    delay_s = 0.0
+
+    def put(self, key: str, data: Buffer, *, when: Precondition = ALWAYS) -> str:
+        self.threads.add(get_ident())
+        sleep(self.delay_s)
+        if self.barrier is not None and not key.startswith(("repo", "chunks/")):
+            self.barrier.wait()
+        return super().put(key, data, when=when)
+
+    def watch(self, barrier: Barrier | None = None) -> None:
+        self.threads, self.barrier = set[int](), barrier
+
+
+def test_files_of_a_commit_are_put_at_once_in_a_directory_that_is_slow(tmp_path: Path) -> None:
+    store = SlowDirectory(str(tmp_path))
+    store.watch()
+    repository = Repository.create(store)
+
+    def commit(number: int) -> None:
+        session = repository.writable_session("main")
+        session.set_node(A, ARRAY)
+        session.set_chunk(A, (number % 2,), bytes([number]) * 1000)
+        session.commit(f"{number}")
+
+    store.delay_s = 0.01
+    commit(0)
+    for number in range(1, _MEASURED_EVERY):
+        store.watch(Barrier(3, timeout=20))  # manifest, snapshot and log come together, or fail
+        commit(number)
+    store.watch()
+    store.delay_s = 0.0
+    while len(store.threads) != 1:  # it is measured now and then, and found to be quick
+        store.watch()
+        commit(len(store.threads))
+    assert len(tip_messages(repository)) > _MEASURED_EVERY
+
+
+def tip_messages(repository: Repository) -> list[str]:
+    return [each.message for each in repository.ancestry(Branch("main"))]
+
+
+def test_files_are_put_in_turn_in_a_directory_that_is_quick() -> None:
+    pace = PutPace()
+    pace.learn(1e-4)
+    assert not pace.is_slow()
+    pace.learn(1e-2)
+    answers = [pace.is_slow() for _ in range(_MEASURED_EVERY + 2)]
+    assert answers == [True] * (_MEASURED_EVERY - 1) + [False] * 3
 
 
 @pytest.mark.parametrize("kind", ["manifests/", "snapshots/", "transactions/", "overwritten/"])

@@ -5,6 +5,7 @@ from collections.abc import Buffer, Callable, Iterable, Iterator, Mapping, Seque
 from contextlib import contextmanager, suppress
 from dataclasses import field
 from functools import partial
+from time import perf_counter
 from types import TracebackType
 from typing import Self
 from weakref import ReferenceType, ref
@@ -62,25 +63,49 @@ from frazil.objectstore.protocol import ALWAYS, Blob, Data, ObjectStore, Precond
 
 # Writes of files that are under way while the next files are encoded.
 
+_SLOW_PUT_S = 400e-6  # the least that a small file took: a thread costs 60 us
+_MEASURED_EVERY = 16  # commits to a slow directory
+
+
+@dataclass(slots=True)
+class PutPace:
+    """Whether files are slowly put in a directory: on a network, or where many were deleted."""
+
+    _slow_commits: int = 0  # to go until it is measured again
+
+    def is_slow(self) -> bool:
+        """To be asked once for each commit."""
+        self._slow_commits = max(0, self._slow_commits - 1)
+        return self._slow_commits > 0
+
+    def learn(self, least_s: float) -> None:
+        """The quickest of a commit's files took so long, with nothing beside it."""
+        self._slow_commits = _MEASURED_EVERY if least_s > _SLOW_PUT_S else 0
+
 
 @dataclass(slots=True)
 class Outgoing:
     """Puts of files that nothing refers to before `settle` was called, in any order.
 
-    A far store gets them at once. In a near one a thread costs more than it saves, and everything
-    is done in its turn. On leaving the context nothing is under way any more.
+    A far store and a slow directory get them at once. In others a thread costs more than it saves,
+    and everything is done in its turn. On leaving the context nothing is under way any more.
     """
 
     store: ObjectStore
     pool: Pool
+    pace: PutPace
+    _uses_threads: bool = False
+    _least_s: float = math.inf
     _under_way: list[Callable[[], object]] = field(default_factory=list)
 
     def do(self, work: Callable[[], object], *, long: bool = False) -> None:
         """Does `work` now or in a thread; `long` work gets a thread for any store."""
-        if long or self.store.far:
+        if long or self._uses_threads:
             self._under_way.append(self.pool.start(work))
-        else:
-            work()
+            return
+        began = perf_counter()
+        work()
+        self._least_s = min(self._least_s, perf_counter() - began)
 
     def put(self, key: str, data: Buffer) -> None:
         self.do(lambda: self.store.put(key, data))
@@ -97,6 +122,8 @@ class Outgoing:
             raise failures[0]
 
     def __enter__(self) -> Self:
+        is_directory = self.store.directory is not None
+        self._uses_threads = self.store.far or (is_directory and self.pace.is_slow())
         return self
 
     def __exit__(
@@ -105,6 +132,8 @@ class Outgoing:
         failure: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if self._least_s < math.inf:
+            self.pace.learn(self._least_s)
         try:
             self.settle()
         except Exception:
@@ -216,6 +245,7 @@ class Files:
         self._newest = self.caches.newest
         self.contention = Contention()
         self.group_pace = GroupPace()
+        self.put_pace = PutPace()
 
     def with_settings(self, settings: Settings) -> Self:
         """The same files with other settings, and with empty caches."""
@@ -352,7 +382,7 @@ class Files:
         return NodeId.random()
 
     def outgoing(self) -> Outgoing:
-        return Outgoing(self.store, self.pool)
+        return Outgoing(self.store, self.pool, self.put_pace)
 
     def put_snapshot(self, snapshot: Snapshot, *, when: Precondition = ALWAYS) -> None:
         key = snapshot_key(snapshot.id)
