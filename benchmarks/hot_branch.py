@@ -109,8 +109,8 @@ def write(
 def race(name: str, place: Path, writers: int, seconds: float, *, grouped: bool) -> Race:
     engine = import_module(name)
     create(engine, place, writers, grouped=grouped)
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([name, *PRELOADED])
+    context: Any = multiprocessing.get_context("forkserver" if name == "frazil" else "spawn")
+    context.set_forkserver_preload([name, *PRELOADED])  # the reference may hang after a fork
     ready, queue = context.Barrier(writers), context.Queue()
     fixed = name, place, seconds, os.environ.get(PORT), ready, queue
     processes = [context.Process(target=_write, args=(each, *fixed)) for each in range(writers)]
