@@ -108,8 +108,9 @@ class Turn:
             elif now - since > self._patience_s:
                 self._remove(first)
                 continue
-            # A look costs as much as a small part of a commit.
-            self._sleep(min(max(turn_s * len(ahead) / 4, _SHORTEST_S), _LONGEST_S))
+            # A look costs as much as a small part of a commit: more of them about when it is due.
+            due_s = turn_s * len(ahead) - (now - since)
+            self._sleep(min(max(due_s / 2, -due_s / 8, _SHORTEST_S), _LONGEST_S))
 
     def _tickets(self) -> list[str]:
         """Names of all tickets, the oldest first."""
