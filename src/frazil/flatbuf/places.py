@@ -40,6 +40,8 @@ class Places:
         step = even_step(positions)
         if step is not None:
             return cls.even(count, int(positions[0]) if count else 0, step)
+        if count < FEWEST_OF_GRID:
+            return cls(count, 0, (0,), (0,), positions)
         return cls._recognised(count, lambda start, stop: positions[start:stop])
 
     @classmethod
@@ -63,10 +65,12 @@ class Places:
 
     def array(self) -> Ints:
         """All of them, (count,); not to be changed."""
-        return self.part(0, self.count)
+        return self.part(0, self.count) if self.shape[0] else self.listed
 
     def part(self, start: int, stop: int) -> Ints:
         """The positions numbered `start` to `stop`; not to be changed."""
+        if not self.shape[0]:
+            return self.listed[start:stop]
         cells = self.cells
         if start >= cells:
             return self.listed[start - cells : stop - cells]
@@ -74,6 +78,11 @@ class Places:
         return np.append(found, self.listed[: stop - cells]) if stop > cells else found
 
     def _of_grid(self, start: int, stop: int) -> Ints:
+        if len(self.shape) == 1:
+            even = np.arange(start, stop, dtype=np.int64)
+            even *= self.steps[0]
+            even += self.first
+            return even
         block = prod(self.shape[1:])
         positions = np.arange(start // block, -(-stop // block), dtype=np.int64)
         positions *= self.steps[0]
@@ -120,6 +129,10 @@ class Places:
     @property
     def _are_distinct(self) -> bool:
         """True if that is plain to see without comparing those of the grid."""
+        if self.is_even:
+            return self.count < 2 or self.steps[0] != 0
+        if not self.shape[0]:
+            return False
         reach = 0
         for step, size in sorted(zip(map(abs, self.steps), self.shape, strict=True)):
             if size > 1 and step <= reach:
@@ -127,8 +140,6 @@ class Places:
             reach += step * (size - 1)
         if not len(self.listed):
             return True
-        if not self.cells:
-            return False
         others = np.sort(self.listed)
         return int(others[0]) > self._reach[1] and bool((others[1:] > others[:-1]).all())
 
@@ -143,6 +154,9 @@ class Places:
     @property
     def _reach(self) -> tuple[int, int]:
         """The lowest and the highest position of the grid."""
+        if len(self.shape) == 1:
+            last = self.first + self.steps[0] * (self.shape[0] - 1)
+            return (self.first, last) if last >= self.first else (last, self.first)
         ends = [step * (size - 1) for step, size in zip(self.steps, self.shape, strict=True)]
         down, up = (sum(pick(end, 0) for end in ends) for pick in (min, max))
         return self.first + down, self.first + up
@@ -152,19 +166,19 @@ class Places:
         if not len(self.listed):
             return self._reach[0]
         listed = int(self.listed.min())
-        return min(self._reach[0], listed) if self.cells else listed
+        return min(self._reach[0], listed) if self.shape[0] else listed
 
     @property
     def highest(self) -> int:
         if not len(self.listed):
             return self._reach[1]
         listed = int(self.listed.max())
-        return max(self._reach[1], listed) if self.cells else listed
+        return max(self._reach[1], listed) if self.shape[0] else listed
 
     def are_aligned(self, align: int) -> bool:
         """True if all are multiples of `align`, a power of two."""
         bits = int(np.bitwise_or.reduce(self.listed)) if len(self.listed) else 0
-        if self.cells:
+        if self.shape[0]:
             bits |= self.first
             for step, size in zip(self.steps, self.shape, strict=True):
                 bits |= step if size > 1 else 0

@@ -69,12 +69,12 @@ _MEASURED_EVERY = 16  # commits to a slow directory
 
 @dataclass(slots=True)
 class PutPace:
-    """Whether files are slowly put in a directory: on a network, or where many were deleted."""
+    """Finds out if files are put slowly in a directory: remote, or where many were deleted."""
 
     _slow_commits: int = 0  # to go until it is measured again
 
     def is_slow(self) -> bool:
-        """To be asked once for each commit."""
+        """True while commits should put their files at once; call it once for each commit."""
         self._slow_commits = max(0, self._slow_commits - 1)
         return self._slow_commits > 0
 
@@ -142,6 +142,7 @@ class Outgoing:
 
 
 _MANY_CHANGES = 10_000  # from here on it pays to write a log some rows at a time
+_BATCHED_LOGS = 13  # and from here on to decode logs together
 
 
 _MOST_WRITERS = 200.0
@@ -359,13 +360,13 @@ class Files:
         cache = self.caches.logs
         known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
         missing = [each for each in snapshots if each not in known]
-        if len(missing) == 1:  # decoding them together pays from a few on
-            known[missing[0]] = self.fetch_log(missing[0])
-            return [known[each] for each in snapshots]
         read_all = self.pool.map if self.store.far else self.pool.map_quickly
         data = read_all(lambda each: self.store.get(transaction_key(each)).data, missing)
         try:
-            logs = decode_txlogs(data)
+            if len(data) < _BATCHED_LOGS:
+                logs = [decode_txlog(each, max_size=self._allowed(each)) for each in data]
+            else:
+                logs = decode_txlogs(data)
         except FormatError:
             logs = [self.fetch_log(each) for each in missing]  # says which file is damaged
         for each, log in zip(missing, logs, strict=True):
