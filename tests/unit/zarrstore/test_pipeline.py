@@ -6,6 +6,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -261,6 +262,22 @@ def test_small_selections_of_a_near_store_need_no_other_thread(
 
     assert all(np.array_equal(each, values[:4, 2]) for each in asyncio.run(two_at_once()))
     assert len(used) > threads
+
+    used.clear()
+    for number, rows in enumerate((3, slice(2, 9), slice(None))):
+        array[rows, 4:] = values[rows, 4:] = number + 1
+        assert np.array_equal(array[rows, 4:], values[rows, 4:])
+    assert (len(used) > 0) == is_far
+    if not is_far:  # while another thread changes the session, a write would wait for it
+        with ThreadPoolExecutor(1) as other, store.engine.unless_busy() as is_ours:
+            assert is_ours
+            used.clear()
+            written = other.submit(array.__setitem__, (3, 4), 9)
+            with pytest.raises(TimeoutError):
+                written.result(timeout=0.1)
+        written.result()
+        assert len(used) == 1
+        assert array[3, 4] == 9
 
 
 @settings(max_examples=scaled(20), deadline=None)

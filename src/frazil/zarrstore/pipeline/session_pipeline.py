@@ -1,7 +1,7 @@
 """Frazil's codec pipeline."""
 
 import asyncio
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
 from threading import Lock
@@ -174,8 +174,9 @@ class SessionPipeline(CodecPipeline):
         if self.supports_partial_encode:
             sharding = None if writing.is_enabled() else self.sharding(items[0][1])
             if sharding is not None:
-                work = partial(shards.write_shards, reading.Batch.of(items, drop_axes), sharding)
-                items = items[await asyncio.to_thread(work, values) :]
+                batch = reading.Batch.of(items, drop_axes)
+                done = await _write(batch, partial(shards.write_shards, batch, sharding, values))
+                items = items[done:]
             # of a shard that is written in part, parts stay as they are, outside of the array too
             parts = [item for item in items if not _is_total(item)]
             await self.usual.write(parts, value, drop_axes)
@@ -186,7 +187,7 @@ class SessionPipeline(CodecPipeline):
         if writing.may_wait(batch):
             await writing.write_together(batch, self.coding, values)
         else:
-            await asyncio.to_thread(writing.write_batch, batch, self.coding, values)
+            await _write(batch, partial(writing.write_batch, batch, self.coding, values))
 
     def write_batch(
         self, batch: "Batch", values: npt.NDArray[Any], sharding: "Sharding | None" = None
@@ -206,6 +207,15 @@ class SessionPipeline(CodecPipeline):
             raise InvalidInputError(
                 f"cannot write to the array: {self.misfit}", kind="bad-metadata"
             )
+
+
+async def _write[T](batch: "Batch", work: Callable[[], T]) -> T:
+    """Returns what `work` does, which writes these chunks; on this thread if that is quick."""
+    if reading.chunk_bytes(batch) * len(batch.items) <= writing.QUICK_BYTES and _is_alone():
+        with batch.engine.unless_busy() as is_free:
+            if is_free and reading.is_near(batch):
+                return work()
+    return await asyncio.to_thread(work)
 
 
 def _is_alone() -> bool:

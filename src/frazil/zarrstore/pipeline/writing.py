@@ -52,6 +52,7 @@ from frazil.zarrstore.pipeline.reading import (
 
 type Stored = ChunkData | Native | None  # a chunk, the reference to it, or none
 
+QUICK_BYTES = 1 << 18  # decoded, of chunks that are written in less than a millisecond
 _COMPARED_KINDS = "biufc"  # values of these kinds are equal or not, and nothing else
 _MERGED_KINDS = "biufcmM"
 
