@@ -31,10 +31,11 @@ _OPEN = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
 class _Thread(threading.local):
-    """Directories in whose queues the thread may have a place."""
+    """Directories in whose queues the thread may have a place, and how long its last turns took."""
 
     def __init__(self) -> None:
         self.turns: dict[str, Turn] = {}
+        self.turn_s = 0.0
 
 
 _thread = _Thread()
@@ -75,6 +76,7 @@ class Turn:
         self._name = ""
         self._file: FileIO | None = None
         self._is_begun = False
+        self._began_s: float | None = None  # when a turn began that others waited for before
 
     def begin(self) -> bool:
         """Waits if another writer waits or has its turn; True if so. Only the first call does."""
@@ -94,23 +96,24 @@ class Turn:
         try:
             self._join()
             self._wait()
+            self._began_s = time.monotonic()
         except OSError:  # no permission, a full disk: others are not held up by it
             self.leave()
 
     def _wait(self) -> None:
-        first, since, turn_s = "", time.monotonic(), 0.0
+        first, since, turn_s = "", time.monotonic(), _thread.turn_s
         while ahead := [name for name in self._tickets() if name < self._name]:
             if self._is_abandoned(ahead[0]):
                 continue
             now = time.monotonic()
             if ahead[0] != first:
-                first, since, turn_s = ahead[0], now, (now - since + turn_s) / 2
+                first, since = ahead[0], now
             elif now - since > self._patience_s:
                 self._remove(first)
                 continue
-            # A look costs as much as a small part of a commit: more of them about when it is due.
-            due_s = turn_s * len(ahead) - (now - since)
-            self._sleep(min(max(due_s / 2, -due_s / 8, _SHORTEST_S), _LONGEST_S))
+            # A look costs as much as a small part of a commit; the next in line looks often.
+            pause_s = max(turn_s * (len(ahead) - 1) / 2, turn_s / 8, (now - since) / 8)
+            self._sleep(min(max(pause_s, _SHORTEST_S), _LONGEST_S))
 
     def _tickets(self) -> list[str]:
         """Names of all tickets, the oldest first."""
@@ -146,6 +149,9 @@ class Turn:
 
     def leave(self) -> None:
         """Lets the next one go."""
+        if self._began_s is not None:
+            _thread.turn_s = (_thread.turn_s + time.monotonic() - self._began_s) / 2
+            self._began_s = None
         if self._file is not None:
             with suppress(OSError):
                 self._remove(self._name)
