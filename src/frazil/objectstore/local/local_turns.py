@@ -76,7 +76,7 @@ class Turn:
         self._name = ""
         self._file: FileIO | None = None
         self._is_begun = False
-        self._began_s: float | None = None  # when a turn began that others waited for before
+        self._began_s = 0.0  # when a turn began that was waited for; 0 if none has
 
     def begin(self) -> bool:
         """Waits if another writer waits or has its turn; True if so. Only the first call does."""
@@ -149,9 +149,9 @@ class Turn:
 
     def leave(self) -> None:
         """Lets the next one go."""
-        if self._began_s is not None:
+        if self._began_s:
             _thread.turn_s = (_thread.turn_s + time.monotonic() - self._began_s) / 2
-            self._began_s = None
+            self._began_s = 0.0
         if self._file is not None:
             with suppress(OSError):
                 self._remove(self._name)
