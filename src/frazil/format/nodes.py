@@ -41,7 +41,7 @@ from frazil.format.schemas import (
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.paths import ROOT, NodePath
 
-_FEW = 16  # nodes or manifests up to which a list is faster than columns
+_FEW = 32  # nodes or manifests up to which a list is faster than columns
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +155,7 @@ class Nodes:
 
     @classmethod
     def empty(cls) -> "Nodes":
-        return cls(Table.empty(NODE_SNAPSHOT))
+        return cls(None, [], listed=())
 
     @classmethod
     def from_nodes(cls, nodes: Iterable[Node]) -> "Nodes":

@@ -41,7 +41,7 @@ from frazil.format.schemas import (
 from frazil.ids import NodeId, SnapshotId
 from frazil.paths import NodePath
 
-_FEW_CHANGES = 16  # nodes and chunks up to which records are faster to encode than columns
+_FEW_CHANGES = 128  # nodes and chunks up to which records are faster to encode than columns
 _CHUNKS_SLOT = 7  # of `updated_chunks` in the root table
 NODE_LISTS = (
     "new_groups",

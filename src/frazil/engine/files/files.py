@@ -290,7 +290,9 @@ class Files:
             return decode_log_page(data, max_size=self._allowed(data))
 
     def create_repo_info(self, info: RepoInfo) -> None:
-        create_entry(self.store, REPO_INFO, self._encode_repo_info(info))
+        data, info = encode_incrementally(info, level=self.settings.bulk_level)
+        version = create_entry(self.store, REPO_INFO, data)
+        self._newest.stored = StoredRepoInfo(info, Blob(data, version))  # for the first commit
 
     def replace_repo_info(
         self, old: StoredRepoInfo, new: RepoInfo, *, backup: str, ready: Callable[[], None]
