@@ -1,5 +1,9 @@
 """Large transaction logs are decoded by a shorter way, with the same result as by the usual one."""
 
+import tracemalloc
+from contextlib import suppress
+from dataclasses import replace
+
 import hypothesis.strategies as st
 import numpy as np
 import pytest
@@ -9,12 +13,13 @@ from frazil.errors import FormatError
 from frazil.flatbuf.decode import decode
 from frazil.format import transaction_log
 from frazil.format.chunk_index import distinct
-from frazil.format.envelope import FileType, decode_envelope
+from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.schemas import TRANSACTION_LOG
 from frazil.format.transaction_log import (
     TransactionLog,
     decode_log_of,
     decode_log_root,
+    decode_txlog,
     encode_txlog,
     encode_txlog_stream,
 )
@@ -49,6 +54,8 @@ def payloads(draw: st.DrawFn) -> bytes:
 def test_a_large_log_says_what_it_says_to_the_usual_decoder(payload: bytes) -> None:
     expected = decode_log_of(decode(payload, TRANSACTION_LOG))
     assert decode_log_of(decode_log_root(payload)).equals(expected)
+    file = encode_envelope([payload], FileType.TRANSACTION_LOG, level=1)
+    assert decode_txlog(file).equals(expected)
 
 
 @settings(max_examples=scaled(400))
@@ -58,10 +65,15 @@ def test_a_damaged_log_is_never_read_otherwise(payload: bytes, data: st.DataObje
     for _ in range(data.draw(st.integers(1, 3))):
         damaged[data.draw(st.integers(0, len(damaged) - 1))] = data.draw(st.integers(0, 255))
     damaged = damaged[: data.draw(st.sampled_from([len(damaged), len(damaged) // 2]))]
+    file = encode_envelope([bytes(damaged)], FileType.TRANSACTION_LOG, level=1)
     try:
         found = decode_log_of(decode_log_root(bytes(damaged)))
     except FormatError:
+        with pytest.raises(FormatError):
+            decode_txlog(file)
         return
+    with suppress(FormatError):  # moves may be damaged
+        assert replace(decode_txlog(file), moved=()).equals(found)
     try:
         expected = decode_log_of(decode(bytes(damaged), TRANSACTION_LOG))
     except FormatError:
@@ -82,3 +94,19 @@ def test_rows_that_are_stored_evenly_are_recognised() -> None:
         chunks = transaction_log._EvenRows(payload).find_all()
         assert chunks is not None
         assert np.array_equal(chunks[0], index)
+
+
+def test_a_large_log_that_is_decoded_takes_what_its_indices_take() -> None:
+    """It may stay in a cache, and its file is twice as large."""
+    index = np.argwhere(np.ones((500, 700))).astype("u4")
+    log = TransactionLog(id=SnapshotId(bytes(12)), updated_chunks={NodeId(bytes(8)): index})
+    data = encode_txlog_stream(log, {})
+    tracemalloc.start()
+    try:
+        found = decode_txlog(data)
+        kept_bytes, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert found.equals(log)
+    assert kept_bytes < 1.2 * index.nbytes
+    assert peak_bytes < 6 * index.nbytes  # 20 bytes a row and an offset to it, and the index

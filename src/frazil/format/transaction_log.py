@@ -103,8 +103,11 @@ class TransactionLog:
 
 
 def decode_txlog(data: Buffer, *, max_size: int | None = None) -> TransactionLog:
-    envelope = decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size)
-    root = decode_log_root(envelope.data)
+    payload = decode_envelope(data, FileType.TRANSACTION_LOG, max_size=max_size).data
+    chunks = _find_large(payload)
+    if chunks is not None:
+        return _decode_large(payload, chunks)
+    root = decode(payload, TRANSACTION_LOG)
     return replace(decode_log_of(root), moved=decode_moves(root.tables("moved_nodes").rows))
 
 
@@ -250,22 +253,43 @@ _NODES = TableSchema(
 
 def decode_log_root(payload: Buffer) -> Table:
     """The root table of a log, of any size."""
-    if memoryview(payload).nbytes >= _LARGE_BYTES:
-        chunks = _EvenRows(payload).find_all()
-        if chunks is not None:
-            return _with_chunks(payload, chunks)
-    return decode(payload, TRANSACTION_LOG)
+    chunks = _find_large(payload)
+    return decode(payload, TRANSACTION_LOG) if chunks is None else _with_chunks(payload, chunks)
+
+
+def _find_large(payload: Buffer) -> list[npt.NDArray[np.uint32]] | None:
+    """Chunks of each array of a large log; None if the decoder of any table is to find them."""
+    is_large = memoryview(payload).nbytes >= _LARGE_BYTES
+    return _EvenRows(payload).find_all() if is_large else None
+
+
+def _decode_large(payload: Buffer, chunks: list[npt.NDArray[np.uint32]]) -> TransactionLog:
+    """The log with these chunks. Nothing of it keeps the payload in memory."""
+    nodes = [NodeId(raw.tobytes()) for raw in _node_ids(payload).values]
+    if len(set(nodes)) < len(nodes):
+        raise FormatError("chunks of a node are listed twice")
+    rest = decode(payload, _CHUNKLESS)
+    return TransactionLog(
+        id=SnapshotId(rest.struct("id").values[0].tobytes()),
+        **{name: rest.vector(name).values.copy() for name in NODE_LISTS},
+        updated_chunks=dict(zip(nodes, chunks, strict=True)),
+        moved=decode_moves(rest.tables("moved_nodes").rows),
+    )
+
+
+def _node_ids(payload: Buffer) -> StructColumn:
+    """Ids of the arrays whose chunks are listed."""
+    return decode(payload, _NODES).tables("updated_chunks").rows.struct("node_id")
 
 
 def _with_chunks(payload: Buffer, chunks: list[npt.NDArray[np.uint32]]) -> Table:
-    nodes = decode(payload, _NODES).tables("updated_chunks").rows.struct("node_id")
     coords = VectorColumn.regular_parts(chunks)
     splits = splits_of(np.array([len(index) for index in chunks], dtype=np.int64))
     rows = Table.build(CHUNK_INDICES, len(coords), coords=coords)
     arrays = Table.build(
         ARRAY_UPDATED_CHUNKS,
         len(chunks),
-        node_id=nodes,
+        node_id=_node_ids(payload),
         chunks=TableVectorColumn.of(rows, splits),
     )
     rest = decode(payload, _CHUNKLESS)

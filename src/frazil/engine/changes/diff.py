@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from frazil.dataclass import dataclass
 from frazil.errors import FormatError, InvalidInputError
+from frazil.flatbuf.ragged import concat_arrays
 from frazil.format.chunk_index import distinct
 from frazil.format.nodes import Node, raw_ids
 from frazil.format.snapshot import NodeNames
@@ -158,7 +159,7 @@ def _updated_chunks(
                 parts.setdefault(path, []).append(index)
     # An array that was replaced by one of another dimensionality has chunks of both.
     return {
-        path: distinct(np.concatenate([i for i in listed if i.shape[1] == listed[0].shape[1]]))
+        path: distinct(concat_arrays([i for i in listed if i.shape[1] == listed[0].shape[1]]))
         for path, listed in sorted(parts.items(), key=lambda part: part[0].raw)
     }
 
