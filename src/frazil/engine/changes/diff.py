@@ -152,14 +152,14 @@ def _updated_chunks(
     logs: list[TransactionLog], path_of: Paths
 ) -> dict[NodePath, npt.NDArray[np.uint32]]:
     parts: dict[NodePath, list[npt.NDArray[np.uint32]]] = {}
-    for log in logs:
+    for log in reversed(logs):  # what was appended follows what was there: nothing is to be sorted
         for node_id, index in log.updated_chunks.items():
             path = path_of(node_id)
             if path is not None and len(index):
                 parts.setdefault(path, []).append(index)
     # An array that was replaced by one of another dimensionality has chunks of both.
     return {
-        path: distinct(concat_arrays([i for i in listed if i.shape[1] == listed[0].shape[1]]))
+        path: distinct(concat_arrays([i for i in listed if i.shape[1] == listed[-1].shape[1]]))
         for path, listed in sorted(parts.items(), key=lambda part: part[0].raw)
     }
 
