@@ -122,7 +122,12 @@ class LazyModule(ModuleType):
     """Stands for a module that is imported when an attribute is first used."""
 
     def __getattr__(self, name: str) -> Any:
-        return load(self.__name__, name)
+        loaded = self.__dict__.get("__loaded__")
+        if loaded is not None:  # whole: others may still be importing what is in `sys.modules`
+            return getattr(loaded, name)
+        value = load(self.__name__, name)
+        self.__dict__["__loaded__"] = sys.modules[self.__name__]
+        return value
 
 
 def lazy_module(name: str) -> Any:

@@ -113,7 +113,22 @@ def divide_box(
 
     Chunks are those of a regular grid.
     """
+    if len(selection) == len(shape) and {*map(type, selection)} == {int}:
+        return _divide_point(selection, shape, chunk)
     return divide_mesh(selection, shape, chunk)
+
+
+def _divide_point(
+    selection: tuple[Any, ...], shape: tuple[int, ...], chunk: tuple[int, ...]
+) -> Box:
+    """The chunk of a single value: as `divide_mesh`, with a third of the calls."""
+    numbers, within, is_whole = [], [], True
+    for place, length, size in zip(selection, shape, chunk, strict=True):
+        number, inside = divmod(range(length)[place], size)
+        numbers.append(number)
+        within.append(inside)
+        is_whole = is_whole and min(size, length - number * size) == 1
+    return Box((), [(tuple(numbers), tuple(within), (), is_whole)])
 
 
 def divide_mesh(
