@@ -85,13 +85,11 @@ type Phases = dict[str, dict[str, float]]  # phase -> measure -> number
 type Runs = dict[str, list[Phases]]  # engine -> repetitions
 
 
-def run_once(workload: str, engine: str, latency_s: float = 0.0) -> Phases:
-    """The phases of all stages, run one after another on one repository."""
+def run_once(folder: Path, workload: str, engine: str, latency_s: float = 0.0) -> Phases:
+    """The phases of all stages, run one after another on one repository, a new one in `folder`."""
     phases: Phases = {}
-    with (
-        tempfile.TemporaryDirectory(prefix="frazil-bench-") as directory,
-        slow_bucket(latency_s) if latency_s else nullcontext() as port,
-    ):
+    directory = Path(tempfile.mkdtemp(prefix=f"{workload}-{engine}-", dir=folder))
+    with slow_bucket(latency_s) if latency_s else nullcontext() as port:
         environment = os.environ | ({} if port is None else {PORT: str(port)})
         for stage in WORKLOADS[workload]:
             if port is not None and stage in LOCAL_STAGES:
@@ -110,7 +108,19 @@ def run_once(workload: str, engine: str, latency_s: float = 0.0) -> Phases:
                     f"{workload} / {stage} with {engine} failed ({done.returncode}):\n{done.stderr}"
                 )
             phases |= json.loads(done.stdout.splitlines()[-1])
+    empty_files(directory)
     return phases
+
+
+def empty_files(directory: Path) -> None:
+    """Frees the disk, and leaves it to the end of the program to delete the files.
+
+    For minutes after many files were deleted, ext4 may take longer to create each file, as it looks
+    for an inode that was not in use a moment ago: the next run would pay for this one.
+    """
+    for path in directory.rglob("*"):
+        if path.is_file():
+            os.truncate(path, 0)
 
 
 def best_of(runs: list[Phases]) -> Phases:
@@ -120,11 +130,11 @@ def best_of(runs: list[Phases]) -> Phases:
     }
 
 
-def measure(workload: str, repeat: int, latency_s: float) -> Runs:
+def measure(folder: Path, workload: str, repeat: int, latency_s: float) -> Runs:
     runs: Runs = {engine: [] for engine in ENGINES}
     for i in range(repeat):
         for engine in ENGINES if i % 2 == 0 else ENGINES[::-1]:
-            runs[engine].append(run_once(workload, engine, latency_s))
+            runs[engine].append(run_once(folder, workload, engine, latency_s))
     return runs
 
 
@@ -209,10 +219,11 @@ def main() -> None:
     console = Console(width=None if sys.stdout.isatty() else 190)
     console.print("ratio = icechunk / frazil; above 1, frazil is better\n")
     results = {}
-    for workload in arguments.workloads or (FAR if arguments.latency else WORKLOADS):
-        runs = measure(workload, arguments.repeat, arguments.latency / 1e3)
-        results[workload] = {engine: best_of(runs[engine]) for engine in ENGINES}
-        console.print(table_of(workload, runs, {} if arguments.latency else TARGETS))
+    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
+        for workload in arguments.workloads or (FAR if arguments.latency else WORKLOADS):
+            runs = measure(Path(folder), workload, arguments.repeat, arguments.latency / 1e3)
+            results[workload] = {engine: best_of(runs[engine]) for engine in ENGINES}
+            console.print(table_of(workload, runs, {} if arguments.latency else TARGETS))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
     if arguments.latency:
