@@ -5,6 +5,7 @@ from types import ModuleType
 
 import zarr
 
+from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
 ARRAYS = 300
@@ -12,7 +13,7 @@ COMMITS = 149
 
 
 def rebase_far(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    repo = engine.Repository.create(engine.local_filesystem_storage(str(root)))
+    repo = engine.Repository.create(storage(engine, root))
     session = repo.writable_session("main")
     for i in range(ARRAYS):
         zarr.create_array(session.store, name=f"a{i}", shape=(COMMITS,), chunks=(1,), dtype="i4")
@@ -31,7 +32,7 @@ def rebase_far(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
 
 def rebase_cold(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     """Rebases in a process that did not see the commits of others."""
-    repo = engine.Repository.open(engine.local_filesystem_storage(str(root)))
+    repo = engine.Repository.open(storage(engine, root))
     start = list(repo.ancestry(branch="main"))[-2].id
     repo.create_branch("old", start)
     ours = repo.writable_session("old")

@@ -279,15 +279,18 @@ class UpdateLog(Sequence[Update]):
         `makers` are called with the fields of the kinds in KINDS, all entries of a kind together.
         """
         column = self.table.union("update_type")
-        read: dict[int, list[K]] = {}
-        for number, at in zip(column.types.tolist(), column.index.tolist(), strict=True):
-            if number not in read:
-                if number not in KINDS:
-                    raise FormatError(f"ops log has an update of unknown type {number}")
-                table, make = column.variants[number], makers[number]
-                fields = list(_fields(number, table, ids))
-                read[number] = list(map(make, *fields)) if fields else [make()] * len(table)
-            yield read[number][at]
+        read: dict[int, Callable[[int], K]] = {}
+        for number in dict.fromkeys(column.types.tolist()):
+            if number not in KINDS:
+                raise FormatError(f"ops log has an update of unknown type {number}")
+            table, make = column.variants[number], makers[number]
+            fields = list(_fields(number, table, ids))
+            kinds = list(map(make, *fields)) if fields else [make()] * len(table)
+            read[number] = kinds.__getitem__
+        places = column.index.tolist()
+        if len(read) == 1:
+            return map(*read.values(), places)
+        return (read[number](at) for number, at in zip(column.types.tolist(), places, strict=True))
 
 
 class UndecodedLog(Sequence[Update]):
