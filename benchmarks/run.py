@@ -91,6 +91,7 @@ def run_once(folder: Path, workload: str, engine: str, latency_s: float = 0.0) -
     directory = Path(tempfile.mkdtemp(prefix=f"{workload}-{engine}-", dir=folder))
     with slow_bucket(latency_s) if latency_s else nullcontext() as port:
         environment = os.environ | ({} if port is None else {PORT: str(port)})
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # installed packages have their bytecode
         for stage in WORKLOADS[workload]:
             if port is not None and stage in LOCAL_STAGES:
                 continue
