@@ -21,7 +21,6 @@ import argparse
 import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -41,7 +40,7 @@ from rich.table import Table
 from zarr.codecs import BytesCodec, ShardingCodec, ZstdCodec
 
 from benchmarks.slow_bucket import BUCKET, HOST, slow_bucket
-from benchmarks.storages import PORT, storage
+from benchmarks.storages import PORT, empty_files, storage
 
 ROOT = Path(__file__).parents[1]
 WINDOWS, WINDOW = 60, 40
@@ -327,7 +326,7 @@ def run_tasks(name: str, layout: str, side: int, folder: Path, rounds: int = 1) 
         with timed("write_windows"):
             write_windows(array, values, outer)
             engine.finish()
-        shutil.rmtree(own, ignore_errors=True)
+        empty_files(own)
     return taken
 
 
@@ -416,13 +415,13 @@ def print_threads(layout: str, side: int, counts: Sequence[int]) -> None:
 # Report
 
 
-def run_apart(name: str, layout: str, side: int, rounds: int) -> Taken | None:
-    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
-        what = [name, layout, str(side), f"{folder}/a", str(rounds)]
-        command = ["-m", "benchmarks.peers", "--worker", *what]
-        done = subprocess.run(
-            [sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT
-        )
+def run_apart(folder: str, name: str, layout: str, side: int, rounds: int) -> Taken | None:
+    own = tempfile.mkdtemp(dir=folder)
+    what = [name, layout, str(side), f"{own}/a", str(rounds)]
+    command = ["-m", "benchmarks.peers", "--worker", *what]
+    done = subprocess.run(
+        [sys.executable, *command], capture_output=True, text=True, check=False, cwd=ROOT
+    )
     if done.returncode:
         print(f"{name}, {layout}: failed\n{done.stderr[-2000:]}", file=sys.stderr)
         return None
@@ -430,7 +429,9 @@ def run_apart(name: str, layout: str, side: int, rounds: int) -> Taken | None:
     return found
 
 
-def measure(engines: Sequence[str], layout: str, options: argparse.Namespace) -> dict[str, Taken]:
+def measure(
+    folder: str, engines: Sequence[str], layout: str, options: argparse.Namespace
+) -> dict[str, Taken]:
     """Best times by engine and task."""
     best: dict[str, Taken] = {name: {} for name in engines}
     for turn in range(options.repeat):
@@ -438,7 +439,7 @@ def measure(engines: Sequence[str], layout: str, options: argparse.Namespace) ->
             with slow_bucket(options.latency) if options.latency else nullcontext() as port:
                 if port is not None:
                     os.environ[PORT] = str(port)
-                taken = run_apart(name, layout, options.side, options.rounds)
+                taken = run_apart(folder, name, layout, options.side, options.rounds)
                 keep_best(best[name], taken or {})
     return best
 
@@ -522,10 +523,11 @@ def main() -> None:
     engines = usable(engines, in_bucket=bool(arguments.latency))
     console = Console(width=None if sys.stdout.isatty() else 150)
     results = {}
-    for layout in arguments.layouts:
-        results[layout] = measure(engines, layout, arguments)
-        for column, unit in enumerate(("ms", "ms of processor time")):
-            console.print(table_of(layout, unit, select(results[layout], column)))
+    with tempfile.TemporaryDirectory(prefix="frazil-bench-") as folder:
+        for layout in arguments.layouts:
+            results[layout] = measure(folder, engines, layout, arguments)
+            for column, unit in enumerate(("ms", "ms of processor time")):
+                console.print(table_of(layout, unit, select(results[layout], column)))
     if arguments.json:
         arguments.json.write_text(json.dumps(results, indent=2) + "\n")
 

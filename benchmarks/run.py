@@ -24,7 +24,7 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.slow_bucket import slow_bucket
-from benchmarks.storages import PORT
+from benchmarks.storages import PORT, empty_files
 from benchmarks.targets import TARGETS, Row, missed
 
 ROOT = Path(__file__).parents[1]
@@ -111,17 +111,6 @@ def run_once(folder: Path, workload: str, engine: str, latency_s: float = 0.0) -
             phases |= json.loads(done.stdout.splitlines()[-1])
     empty_files(directory)
     return phases
-
-
-def empty_files(directory: Path) -> None:
-    """Frees the disk, and leaves it to the end of the program to delete the files.
-
-    For minutes after many files were deleted, ext4 may take longer to create each file, as it looks
-    for an inode that was not in use a moment ago: the next run would pay for this one.
-    """
-    for path in directory.rglob("*"):
-        if path.is_file():
-            os.truncate(path, 0)
 
 
 def best_of(runs: list[Phases]) -> Phases:
