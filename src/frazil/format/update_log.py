@@ -289,7 +289,8 @@ class UpdateLog(Sequence[Update]):
             read[number] = kinds.__getitem__
         places = column.index.tolist()
         if len(read) == 1:
-            return map(*read.values(), places)
+            (kind_at,) = read.values()
+            return map(kind_at, places)
         return (read[number](at) for number, at in zip(column.types.tolist(), places, strict=True))
 
 

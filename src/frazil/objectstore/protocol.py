@@ -300,8 +300,8 @@ class ObjectStore(ABC):
         Where the place does not tell, missing ones are counted too.
         """
 
-    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
-        """Writes the concatenated pieces unconditionally."""
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
+        """Writes the concatenated pieces unconditionally; directories take them one by one."""
         self.put(key, b"".join(pieces))
 
     def copy(self, source: str, target: str) -> None:
@@ -361,7 +361,7 @@ class ReadOnlyStore(ObjectStore):
         del data, when
         self._refuse("write", key)
 
-    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
         del pieces
         self._refuse("write", key)
 

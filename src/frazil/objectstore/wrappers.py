@@ -88,7 +88,7 @@ class WrappedStore(ObjectStore):
     def delete(self, keys: Iterable[str]) -> int:
         return self.inner.delete(keys)
 
-    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
         self.inner.put_pieces(key, pieces)
 
     def copy(self, source: str, target: str) -> None:
@@ -202,10 +202,11 @@ class Counting(WrappedStore):
         self.requests.extend(Request("delete", key) for key in wanted)
         return self.inner.delete(wanted)
 
-    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
-        size_bytes = sum(memoryview(piece).nbytes for piece in pieces)
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
+        data = [*pieces]
+        size_bytes = sum(memoryview(piece).nbytes for piece in data)
         self.requests.append(Request("put", key, (), size_bytes))
-        self.inner.put_pieces(key, pieces)
+        self.inner.put_pieces(key, data)
 
     def copy(self, source: str, target: str) -> None:
         self.requests.append(Request("copy", source))
@@ -297,7 +298,7 @@ class Prefixed(WrappedStore):
     def delete(self, keys: Iterable[str]) -> int:
         return self.inner.delete(map(self._below, keys))
 
-    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
         self.inner.put_pieces(self._below(key), pieces)
 
     def copy(self, source: str, target: str) -> None:

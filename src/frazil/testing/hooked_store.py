@@ -83,7 +83,7 @@ class HookedStore[S: ObjectStore](WrappedStore):
         wanted = tuple(keys)
         return self.request("delete", " ".join(wanted), lambda: self.inner.delete(wanted))
 
-    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
         self.request("put", key, lambda: self.inner.put_pieces(key, pieces))
 
     def copy(self, source: str, target: str) -> None:

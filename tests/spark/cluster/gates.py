@@ -5,7 +5,7 @@ A store that waits is given to a job as any other: with the job it travels to ex
 
 import os
 import time
-from collections.abc import Buffer, Callable, Sequence
+from collections.abc import Buffer, Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import override
@@ -114,7 +114,7 @@ class GatedStore(LocalStore):
         return super().put(key, data, when=when)
 
     @override
-    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
         if self.held(key):
             self.gate.pass_through()
         super().put_pieces(key, pieces)

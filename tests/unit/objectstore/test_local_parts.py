@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.local.local_files import write_new
+from frazil.objectstore.local.local_files import create_file, fill_file
 from frazil.objectstore.reads import Parts, thread_shares
 from tests.examples_count import scaled
 
@@ -103,7 +103,7 @@ def test_pieces_are_written_end_to_end(
 ) -> None:
     path = tmp_path_factory.mktemp("pieces") / "file"
     pieces = [np.random.default_rng(n).bytes(size) for n, size in enumerate(sizes)]
-    write_new(str(path), pieces, fsync=False)
+    fill_file(create_file(str(path)), str(path), pieces, fsync=False)
     assert path.read_bytes() == b"".join(pieces)
 
 

@@ -1,15 +1,16 @@
 """Stores chunks for a session, in its process or on an executor. Many at once share objects.
 
     inline    up to the threshold of the configuration
-    packed    up to PACKED_BYTES, if there are two or more: end to end, in packs of PACK_BYTES or so
+    packed    up to PACKED_BYTES, if two or more: end to end, in packs of PACK_BYTES or so,
+              or in one that a thread writes while it encodes them
     alone     all others, an object each
 
 A reference names an object, an offset and a length, so readers see no difference. What is saved is
 an object for each chunk: the time to make it, to make it durable, to open it again.
 """
 
-from collections.abc import Buffer, Sequence
-from itertools import pairwise
+from collections.abc import Buffer, Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -159,6 +160,29 @@ class ChunkWriter:
         chunk = ChunkId.random()
         _put(self.store, chunk, views)
         return Native(chunk_id=chunk, offset=0, length=length)
+
+    def put_packed(self, chunks: Iterable[Buffer | None]) -> list[ChunkData | Native | None]:
+        """Stores chunks as they come, small ones end to end in one object.
+
+        Those for the reference itself are given back, None stays None.
+        """
+        pack, done, end = ChunkId.random(), list[ChunkData | Native | None](), 0
+
+        def small() -> Iterator[memoryview]:
+            nonlocal end
+            for chunk in chunks:
+                view = None if chunk is None else memoryview(chunk).cast("B")
+                if view is None or not self.inline_threshold_bytes < len(view) <= PACKED_BYTES:
+                    done.append(None if view is None else self.put_large(view))
+                    continue
+                done.append(Native(chunk_id=pack, offset=end, length=len(view)))
+                end += len(view)
+                yield view
+
+        pieces = small()
+        if (first := next(pieces, None)) is not None:
+            self.store.put_pieces(chunk_key(pack), chain([first], pieces))
+        return done
 
     def put_chunks(
         self,

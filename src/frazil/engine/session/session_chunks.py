@@ -113,6 +113,11 @@ class SessionChunks(SessionState):
         self._require_writable()
         return data if self.files.store.far else self.chunk_writer().put_large(data)
 
+    def store_packed(self, chunks: Iterable[Buffer | None]) -> list[ChunkData | Native | None]:
+        """Stores chunks of a local store as they come, None for none, for `change_chunks`."""
+        self._require_writable()
+        return self.chunk_writer().put_packed(chunks)
+
     def stores_at_once(self, length: int) -> bool:
         """True if `store_large` stores a chunk of so many bytes, and keeps none of them."""
         return not self.files.store.far and self.chunk_writer().is_large(length)

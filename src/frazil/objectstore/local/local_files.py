@@ -119,9 +119,13 @@ def read_pieces(descriptor: int) -> Iterator[bytes]:
         start += len(piece)
 
 
-def write_new(path: str, pieces: Iterable[Buffer], *, fsync: bool) -> None:
-    """A new file; nothing is left of it if that fails. Raises FileExistsError."""
-    descriptor = os.open(path, _CREATE, 0o666)
+def create_file(path: str) -> int:
+    """Returns the descriptor of a new file. Raises FileExistsError."""
+    return os.open(path, _CREATE, 0o666)
+
+
+def fill_file(descriptor: int, path: str, pieces: Iterable[Buffer], *, fsync: bool) -> None:
+    """Writes a new file and closes it; nothing is left of it if that fails."""
     try:
         try:
             _write_pieces(descriptor, pieces)

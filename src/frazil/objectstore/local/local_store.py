@@ -25,7 +25,12 @@ from itertools import batched, compress
 from typing import assert_never
 
 from frazil.clock import Clock, system_clock
-from frazil.errors import InvalidInputError, ObjectNotFoundError, PreconditionFailedError
+from frazil.errors import (
+    InvalidInputError,
+    ObjectNotFoundError,
+    PreconditionFailedError,
+    StorageError,
+)
 from frazil.objectstore.keys import (
     LOCK_NAME,
     encode_key,
@@ -42,7 +47,9 @@ from frazil.objectstore.local.local_directories import (
     walk_temporary,
 )
 from frazil.objectstore.local.local_files import (
+    create_file,
     file_mark,
+    fill_file,
     has_hard_links,
     is_directory,
     is_younger,
@@ -55,7 +62,6 @@ from frazil.objectstore.local.local_files import (
     solid_size,
     storage_error,
     unlink_all,
-    write_new,
 )
 from frazil.objectstore.protocol import (
     ALWAYS,
@@ -183,9 +189,11 @@ class LocalStore(ObjectStore):
             raise storage_error("write", key, error) from error
         return content_version(content)
 
-    def put_pieces(self, key: str, pieces: Sequence[Buffer]) -> None:
+    def put_pieces(self, key: str, pieces: Iterable[Buffer]) -> None:
         try:
-            self._write(self._path(key), [flat_bytes(piece) for piece in pieces])
+            self._write(self._path(key), map(flat_bytes, pieces))
+        except StorageError:  # of reading what the pieces are made of
+            raise
         except OSError as error:
             raise storage_error("write", key, error) from error
 
@@ -366,11 +374,12 @@ class LocalStore(ObjectStore):
         directory = path[: path.rindex("/")]
         temporary = f"{directory}/{temporary_name()}"
         try:
-            write_new(temporary, pieces, fsync=fsync)
-        except FileNotFoundError:  # raised before any of the pieces was used
+            descriptor = create_file(temporary)
+        except FileNotFoundError:
             self._directories.create(directory)
             self._durability.forget(directory)
-            write_new(temporary, pieces, fsync=fsync)
+            descriptor = create_file(temporary)
+        fill_file(descriptor, temporary, pieces, fsync=fsync)
         return temporary
 
     def _link(self, temporary: str, path: str) -> None:

@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Buffer, Callable, Sequence
+from collections.abc import Buffer, Callable, Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from math import prod
 from typing import Any, Final
 from weakref import WeakKeyDictionary
@@ -14,7 +15,7 @@ import zarr
 from zarr.core.array_spec import ArraySpec
 
 from frazil.dataclass import dataclass
-from frazil.engine.commit.chunk_writer import PACKED_BYTES, ChunkData
+from frazil.engine.commit.chunk_writer import PACK_BYTES, PACKED_BYTES, ChunkData
 from frazil.engine.files.caches import StoredChunk
 from frazil.engine.files.chunk_objects import ChunkFiles
 from frazil.errors import ReadOnlyStoreError
@@ -31,6 +32,7 @@ from frazil.zarrstore.pipeline.coding import (
     merge_and_encode_chunk,
 )
 from frazil.zarrstore.pipeline.reading import (
+    COPIED_BYTES,
     Batch,
     Item,
     Task,
@@ -73,12 +75,33 @@ def encode_batch(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list
     todo = [row for row, made in enumerate(encoded) if made is None]
     old = _old_chunks(batch, todo)
     tasks = [(values, batch.items[row], old.get(row)) for row in todo]
-    engine = batch.engine
-    are_kept = not engine.stores_at_once(chunk_bytes(batch))
+    engine, size = batch.engine, chunk_bytes(batch)
+    are_kept = not engine.stores_at_once(size)
     encoder = Encoder(engine.files.chunks, coding, batch.drop_axes, are_kept)
-    for row, made in zip(todo, encoder.encode(tasks, engine.store_large), strict=True):
-        encoded[row] = made
+    packs = _packs(tasks, size) if are_kept and not engine.files.store.far else []
+    if packs:
+        made = encoder.encode_packs(packs, engine.store_packed)
+    else:
+        made = encoder.encode(tasks, engine.store_large)
+    for row, stored in zip(todo, made, strict=True):
+        encoded[row] = stored
     return encoded
+
+
+_LEAST_PACK_BYTES = 4 << 20  # decoded
+
+
+def _packs(tasks: Sequence[UnreadTask], size_bytes: int) -> list[Sequence[UnreadTask]]:
+    """The tasks of each pack that a thread writes while it encodes; none if there are few tasks.
+
+    Encoded chunks then need not be in memory together: new memory is what takes longest.
+    """
+    total, width = len(tasks) * size_bytes, coders.width
+    if size_bytes < COPIED_BYTES or total < width * _LEAST_PACK_BYTES:
+        return []
+    count = width * -(-total // (width * PACK_BYTES))
+    edges = [len(tasks) * number // count for number in range(count + 1)]
+    return [tasks[start:stop] for start, stop in pairwise(edges) if start < stop]
 
 
 def require_writable(batch: Batch) -> None:
@@ -162,6 +185,22 @@ class Encoder:
             return [None if chunk is None else store(chunk) for chunk in self._encode_unit(unit)]
 
         return [chunk for chunks in coders.map(run, units) for chunk in chunks]
+
+    def encode_packs(
+        self,
+        packs: Sequence[Sequence[UnreadTask]],
+        store: Callable[[Iterator[Buffer | None]], list[Stored]],
+    ) -> list[Stored]:
+        """Like `encode`; `store` takes the chunks of a pack as they are encoded."""
+        spec = packs[0][0][1][1]
+        size = prod(spec.shape) * spec.dtype.to_native_dtype().itemsize
+
+        def run(tasks: Sequence[UnreadTask]) -> list[Stored]:
+            return store(
+                chunk for unit in in_units(tasks, size) for chunk in self._encode_unit(unit)
+            )
+
+        return [chunk for chunks in coders.map(run, packs) for chunk in chunks]
 
     def _encode_unit(self, unread: Sequence[UnreadTask]) -> list[Buffer | None]:
         """Chunks are put together in one piece of memory, and encoded by one call."""
