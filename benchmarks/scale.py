@@ -326,9 +326,13 @@ def table(kind: str, found: dict[tuple[str, int], Point | str]) -> str:
         if isinstance(point, str):
             cells = [point, *[""] * (len(names) - 1)]
         else:
-            cells = [f"{point[name]:.3g}" if name in point else "" for name in names]
+            cells = [_shown(point[name]) if name in point else "" for name in names]
         lines.append(f"| {size:,} | {engine} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
+
+
+def _shown(number: float) -> str:
+    return f"{number:,.0f}" if number >= 1000 else f"{number:.3g}"
 
 
 def race_table(found: dict[tuple[str, int], dict[str, Point]]) -> str:
@@ -336,7 +340,7 @@ def race_table(found: dict[tuple[str, int], dict[str, Point]]) -> str:
     lines = ["| writers | engine | where | " + " | ".join(names) + " |", "|---" * 10 + "|"]
     lines += [
         f"| {size} | {engine} | {place} | "
-        + " | ".join(f"{point[name]:.3g}" for name in names)
+        + " | ".join(_shown(point[name]) for name in names)
         + " |"
         for (engine, size), places in found.items()
         for place, point in places.items()
