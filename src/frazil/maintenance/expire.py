@@ -303,7 +303,8 @@ def expire(repository: Repository, plan: ExpirePlan | ExpirePlanV1) -> ExpirePla
     done, request = [plan], plan.request
 
     def change(info: RepoInfo) -> tuple[RepoInfo, UpdateKind]:
-        done.append(_plan(info, request))
+        if info is not done[-1].info:
+            done.append(_plan(info, request))
         return done[-1].apply(), ExpirationRan()
 
     repository.entry.update(change, doing=_DOING)

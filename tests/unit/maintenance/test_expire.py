@@ -10,6 +10,8 @@ import pytest
 import frazil
 from frazil.engine import repository as engine
 from frazil.format.generation import Generation
+from frazil.format.repo_info import RepoInfo
+from frazil.maintenance import expire
 from frazil.objectstore.local import LocalStore
 from tests.overtaking import OvertakenStore
 from tests.unit.maintenance.repositories import Kept
@@ -125,6 +127,21 @@ def test_older_generations_are_to_be_migrated_first(tmp_path: Path) -> None:
             refused(now)
     assert old.chunk_storage_stats().total_bytes() == 0
     assert old.stats().references == 0
+
+
+def test_a_plan_is_made_once_if_nothing_changes_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = Kept()
+    ids = [kept.commit(f"m{at}") for at in range(3)]
+    plan, made = expire._plan, list[expire.ExpirePlan]()
+
+    def counted(info: RepoInfo, request: expire.ExpireRequest) -> expire.ExpirePlan:
+        made.append(plan(info, request))
+        return made[-1]
+
+    monkeypatch.setattr(expire, "_plan", counted)
+    assert kept.repository.expire_snapshots(kept.later(days=1)) == set(ids[:2])
+    assert kept.messages() == ["m2"]
+    assert len(made) == 1
 
 
 @VERSIONS
