@@ -520,6 +520,8 @@ _MEASURES: Mapping[str, Measure] = {
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
 QUICK_BYTES = 2 << 20  # decoded in a millisecond or two
 UNIT_BYTES = 1 << 20  # of decoded chunks that one call of a codec makes
+_LEAST_UNIT_BYTES = UNIT_BYTES // 4
+_HEAD_START_BYTES = 1 << 17  # decoded by the calling thread until another one has begun
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
 _SPAN_RATIO = 8  # bytes that are read of a plain chunk for each that is wanted
 PRESENT = GetResult(status="present")
@@ -579,9 +581,20 @@ def _read_wave(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[G
 
 def in_units[T](tasks: Sequence[T], size_bytes: int) -> list[Sequence[T]]:
     """Divides tasks for chunks of that size: one call of a codec each, and some for each thread."""
-    wanted = min(UNIT_BYTES, max(UNIT_BYTES // 4, len(tasks) * size_bytes // coders.width))
+    wanted = min(UNIT_BYTES, max(_LEAST_UNIT_BYTES, len(tasks) * size_bytes // coders.width))
     count = max(1, wanted // max(1, size_bytes))
     return [tasks[start : start + count] for start in range(0, len(tasks), count)]
+
+
+def in_shares[T](tasks: Sequence[T], size_bytes: int) -> list[Sequence[T]]:
+    """Divides a few tasks: one share for each thread, the first and largest for the calling one."""
+    count = len(tasks)
+    threads = min(coders.width, count, count * size_bytes // _LEAST_UNIT_BYTES)
+    if threads < 2:
+        return [tasks]
+    share = (count - _HEAD_START_BYTES // size_bytes) / threads
+    edges = [0, *(count - round(share * left) for left in range(threads - 1, -1, -1))]
+    return [tasks[start:stop] for start, stop in pairwise(edges)]
 
 
 def decode_chunks(
@@ -598,7 +611,7 @@ def decode_chunks(
         else partial(_decode_unit, coding, drop_axes)
     )
     if len(tasks) * size <= QUICK_BYTES:  # threads would wait for each other's turn to read
-        results = coders.map(decode, in_units(read_stored(files, tasks), size))
+        results = coders.map(decode, in_shares(read_stored(files, tasks), size))
     else:
         results = coders.map(lambda unit: decode(read_stored(files, unit)), in_units(tasks, size))
     return [result for some in results for result in some]
