@@ -46,6 +46,9 @@ def look(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
             assert len(newest) == 10
     with stopwatch("ops log"):
         assert sum(1 for _ in repo.ops_log()) == COMMITS
+    with stopwatch("ops log, everything read"):
+        read = [(entry.kind, entry.updated_at, entry.backup_path) for entry in repo.ops_log()]
+        assert len(read) == COMMITS
 
 
 def change(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:

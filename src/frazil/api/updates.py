@@ -1,15 +1,14 @@
 """Entries of the ops log, with Icechunk's names."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-
-import numpy as np
-import numpy.typing as npt
+from functools import cached_property
+from itertools import repeat
 
 from frazil.api.values import RepoStatus, SpecVersion
 from frazil.clock import from_datetime, to_datetime
 from frazil.dataclass import dataclass
-from frazil.format.records import Displayed
+from frazil.format.records import Displayed, View
 from frazil.format.update_log import UpdateLog
 from frazil.ids import format_ids
 
@@ -132,11 +131,52 @@ type AnyUpdateType = (
 )
 
 
-@dataclass(frozen=True, slots=True)
 class Update(Displayed):
-    kind: AnyUpdateType
-    updated_at: datetime
-    backup_path: str | None
+    """One change of the repository.
+
+    Its fields are read on first access, together with those of its neighbours: a log has many
+    entries, and most are skipped.
+    """
+
+    __slots__ = ("_at", "_page")
+    __match_args__ = ("kind", "updated_at", "backup_path")
+
+    def __init__(self, page: "_Page | _Single", at: int) -> None:
+        self._page = page
+        self._at = at
+
+    @property
+    def kind(self) -> AnyUpdateType:
+        return self._page.kinds[self._at]
+
+    @property
+    def updated_at(self) -> datetime:
+        time = self._page.times[self._at]
+        if time is None:
+            raise OverflowError("the ops log has an entry whose time is after the year 9999")
+        return time
+
+    @property
+    def backup_path(self) -> str | None:
+        return self._page.backups[self._at]
+
+    def __view__(self) -> View:
+        return View("frazil.Update", [(name, getattr(self, name)) for name in self.__match_args__])
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{name}={value!r}" for name, value in self.__view__().fields)
+        return f"Update({shown})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Update):
+            return NotImplemented
+        return self.__view__().fields == other.__view__().fields
+
+    def __hash__(self) -> int:
+        return hash((self.kind, self.updated_at, self.backup_path))
+
+    def __reduce__(self) -> tuple[object, ...]:  # without its neighbours
+        return _restore, (self.kind, self.updated_at, self.backup_path)
 
 
 # By the numbers of the format
@@ -160,16 +200,47 @@ _KINDS: Mapping[int, Callable[..., AnyUpdateType]] = {
 }
 
 
+class _Page:
+    """Entries of the ops log by field: all values of a field are made when one is needed."""
+
+    def __init__(self, log: UpdateLog) -> None:
+        log.require_known()
+        self._log = log
+
+    @cached_property
+    def kinds(self) -> Sequence[AnyUpdateType]:
+        return list(self._log.kinds(_KINDS, format_ids))
+
+    @cached_property
+    def times(self) -> Sequence[datetime | None]:
+        """None for times after the year 9999, which Python does not have."""
+        times_us = self._log.times_us
+        if int(times_us.max(initial=0)) > _LAST_US:
+            return [to_datetime(us) if us <= _LAST_US else None for us in times_us.tolist()]
+        # All at once, in an eighth of the time of `to_datetime`.
+        return [_EPOCH + since for since in times_us.astype("m8[us]").tolist()]
+
+    @cached_property
+    def backups(self) -> Sequence[str | None]:
+        return self._log.backups
+
+
+@dataclass(frozen=True, slots=True)
+class _Single:
+    """An entry that was unpickled or copied, as a page of one."""
+
+    kinds: tuple[AnyUpdateType]
+    times: tuple[datetime]
+    backups: tuple[str | None]
+
+
+def _restore(kind: AnyUpdateType, updated_at: datetime, backup_path: str | None) -> Update:
+    return Update(_Single((kind,), (updated_at,), (backup_path,)), 0)
+
+
 def entries(page: UpdateLog) -> Iterator[Update]:
     """A page of the ops log, straight from its columns: there may be thousands of entries."""
-    return map(Update, page.kinds(_KINDS, format_ids), _datetimes(page.times_us), page.backups)
-
-
-def _datetimes(times_us: npt.NDArray[np.uint64]) -> Iterable[datetime]:
-    """Converts all at once, in an eighth of the time of `to_datetime`."""
-    if int(times_us.max(initial=0)) > _LAST_US:
-        return map(to_datetime, times_us.tolist())  # fails where it comes to the one that is none
-    return [_EPOCH + since for since in times_us.astype("m8[us]").tolist()]
+    return map(Update, repeat(_Page(page)), range(len(page)))
 
 
 _EPOCH = to_datetime(0)

@@ -273,16 +273,21 @@ class UpdateLog(Sequence[Update]):
     def backups(self) -> list[str | None]:
         return self.table.string("backup_path").to_texts()
 
+    def require_known(self) -> None:
+        """Raises FormatError if there are kinds that are not in KINDS."""
+        for number in {*self.table.union("update_type").types.tolist()}:
+            if number not in KINDS:
+                raise FormatError(f"ops log has an update of unknown type {number}")
+
     def kinds[K](self, makers: Mapping[int, Callable[..., K]], ids: Ids) -> Iterator[K]:
         """The kind of each entry, made by `makers`, with snapshot ids made by `ids`.
 
         `makers` are called with the fields of the kinds in KINDS, all entries of a kind together.
         """
+        self.require_known()
         column = self.table.union("update_type")
         read: dict[int, Callable[[int], K]] = {}
-        for number in dict.fromkeys(column.types.tolist()):
-            if number not in KINDS:
-                raise FormatError(f"ops log has an update of unknown type {number}")
+        for number in {*column.types.tolist()}:
             table, make = column.variants[number], makers[number]
             fields = list(_fields(number, table, ids))
             kinds = list(map(make, *fields)) if fields else [make()] * len(table)
