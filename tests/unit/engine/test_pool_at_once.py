@@ -1,6 +1,10 @@
 """Pools that are used by their own work, in part, or beside other work."""
 
+import subprocess
+import sys
+from functools import partial
 from threading import Barrier, Event, Lock, get_ident
+from threading import enumerate as enumerate_threads
 from time import sleep
 
 import pytest
@@ -75,6 +79,64 @@ def test_a_pool_whose_threads_are_busy_is_not_waited_for() -> None:
     finally:
         release.set()
     assert busy()
+
+
+def test_what_was_started_is_done_by_who_waits_for_it_if_all_threads_are_busy() -> None:
+    pool, release = Pool(1), Event()
+    busy = pool.start(lambda: release.wait(10))
+    try:
+        assert pool.start(get_ident)() == get_ident()
+        with pytest.raises(ValueError, match="started"):
+            pool.start(partial(int, "started"))()
+    finally:
+        release.set()
+    assert busy()
+
+
+def test_threads_are_used_again_and_end_with_their_pool() -> None:
+    pool, before = Pool(3), set(enumerate_threads())
+    for _ in range(50):
+        pool.map(str, range(9))
+        pool.start(lambda: None)()
+    own = [thread for thread in enumerate_threads() if thread not in before]
+    assert 1 <= len(own) <= 3
+    del pool
+    for thread in own:
+        thread.join(60)
+        assert not thread.is_alive()
+
+
+def test_a_forked_process_starts_threads_of_its_own() -> None:
+    code = """
+import os, sys
+from threading import get_ident
+from frazil.engine.files.pool import Pool
+pool = Pool(2)
+pool.map(str, range(9))
+process = os.fork()
+assert pool.map(str, range(9)) == list("012345678")
+assert pool.start(lambda: 7)() == 7
+if process:
+    assert os.waitpid(process, 0)[1] == 0
+sys.stdout.write("done\\n")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "done\ndone\n"
+
+
+def test_python_ends_when_work_that_was_started_is_done() -> None:
+    code = """
+import time
+from frazil.engine.files.pool import Pool
+pool = Pool(2)
+pool.start(lambda: (time.sleep(0.5), print("done")))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    assert done.stdout == "done\n"
 
 
 def test_what_goes_on_beside_is_done_before_anything_is_raised() -> None:

@@ -5,15 +5,109 @@ where a fork of the process waits too, or the child would find a lock held by a 
 not have.
 """
 
+import atexit
 import logging
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from queue import Empty, SimpleQueue
 from threading import Lock, Thread, local
 from time import perf_counter
+from typing import Any
+from weakref import WeakSet
 
 _QUICK_S = 200e-6  # about what it takes until a new thread has begun to work
+
+
+class _Job[R]:
+    """Work that is done once: by a thread of a pool, or by the caller if that is first."""
+
+    __slots__ = ("_failure", "_lock", "_result", "_work")
+
+    def __init__(self, work: Callable[[], R]) -> None:
+        self._work: Callable[[], R] | None = work
+        self._lock = Lock()  # held while the work is done
+        self._failure: BaseException | None = None
+        self._result: R
+
+    def run(self, *, is_waiting: bool = False) -> None:
+        """Does the work unless it was begun; then, if `is_waiting`, waits until it is done."""
+        if not self._lock.acquire(is_waiting):
+            return
+        try:
+            if (work := self._work) is not None:
+                self._work = None
+                self._result = work()
+        except BaseException as failure:  # noqa: BLE001 -- raised by `result`
+            self._failure = failure
+        finally:
+            self._lock.release()
+
+    def result(self) -> R:
+        self.run(is_waiting=True)
+        if self._failure is not None:
+            raise self._failure
+        return self._result
+
+
+class _Threads:
+    """At most `width` threads that run jobs in their order; they start when first needed.
+
+    A `ThreadPoolExecutor` takes 25 us more for each job.
+    """
+
+    def __init__(self, width: int, inside: local) -> None:
+        self._width = width
+        self._inside = inside  # where each thread says that it is one of a pool
+        self._jobs = SimpleQueue[_Job[Any] | None]()
+        self._lock = Lock()
+        self._idle = 0
+        self._threads: list[Thread] = []
+        _running.add(self)
+
+    def submit[R](self, work: Callable[[], R]) -> _Job[R]:
+        job = _Job(work)
+        self._jobs.put(job)
+        with self._lock:
+            if self._idle:
+                self._idle -= 1  # that thread takes the job
+            elif len(self._threads) < self._width:
+                thread = Thread(target=self._run, name="frazil", daemon=True)
+                self._threads.append(thread)
+                thread.start()
+        return job
+
+    def end(self, *, is_waiting: bool = False) -> None:
+        """Lets threads end when they have run what was submitted."""
+        for _ in self._threads:
+            self._jobs.put(None)
+        if is_waiting:
+            for thread in self._threads:
+                thread.join()
+
+    def _run(self) -> None:
+        self._inside.is_worker = True
+        while (job := self._next()) is not None:
+            job.run()
+            del job  # which would keep what it works with until the next one
+
+    def _next(self) -> _Job[Any] | None:
+        try:
+            return self._jobs.get_nowait()
+        except Empty:
+            with self._lock:
+                self._idle += 1
+            return self._jobs.get()
+
+
+_running = WeakSet[_Threads]()
+
+
+@atexit.register
+def _end_threads() -> None:
+    """Python must not end while a thread is in a library that is not Python's."""
+    for threads in list(_running):
+        threads.end(is_waiting=True)
 
 
 class Pool:
@@ -27,12 +121,16 @@ class Pool:
             raise ValueError(f"at least one request at a time is needed, got {width}")
         self.width = width
         self._lock = Lock()
-        self._threads: ThreadPoolExecutor | None = None
+        self._threads: _Threads | None = None
         self._process = 0
         self._inside = local()
 
     def __reduce__(self) -> tuple[type["Pool"], tuple[int]]:
         return Pool, (self.width,)
+
+    def __del__(self) -> None:
+        if (threads := getattr(self, "_threads", None)) is not None:
+            threads.end()
 
     def map[T, R](
         self, work: Callable[[T], R], items: Sequence[T], *, at_most: int | None = None
@@ -45,34 +143,31 @@ class Pool:
         another.
         """
         threads = min(len(items), self.width, at_most or self.width)
-        if threads <= 1 or getattr(self._inside, "is_worker", False):
+        if threads <= 1 or self._is_worker():
             return [work(item) for item in items]
         numbers = iter(range(len(items)))  # of items that no thread has taken
         results: dict[int, R] = {}
         failures: dict[int, BaseException] = {}
 
         def run() -> None:
-            outer = getattr(self._inside, "is_worker", False)
-            self._inside.is_worker = True
-            try:
-                for number in numbers:
-                    try:
-                        results[number] = work(items[number])
-                    except BaseException as failure:  # noqa: BLE001 -- the caller raises it
-                        failures[number] = failure
-                    if failures:
-                        break
-            finally:
-                self._inside.is_worker = outer
+            for number in numbers:
+                try:
+                    results[number] = work(items[number])
+                except BaseException as failure:  # noqa: BLE001 -- the caller raises it
+                    failures[number] = failure
+                if failures:
+                    break
 
         # The calling thread works too, so a pool of one thread less suffices.
-        futures = [self._executor().submit(run) for _ in range(threads - 1)]
+        submit = self._own_threads().submit
+        jobs = [submit(run) for _ in range(threads - 1)]
+        self._inside.is_worker = True
         try:
             run()
         finally:
-            for future in futures:
-                if not future.cancel():  # it has begun
-                    future.exception()
+            self._inside.is_worker = False
+            for job in jobs:
+                job.result()  # one that was not begun finds nothing to do
         if failures:
             raise failures[min(failures)]
         return [results[number] for number in range(len(items))]
@@ -96,17 +191,16 @@ class Pool:
 
         If both fail, the failure of `work` is raised.
         """
-        if getattr(self._inside, "is_worker", False):
+        if self._is_worker():
             result = work()
             aside()
             return result
-        future = self._executor().submit(aside)
+        job = self._own_threads().submit(aside)
         try:
             result = work()
         finally:
-            failure = future.exception()
-        if failure is not None:
-            raise failure
+            job.run(is_waiting=True)
+        job.result()
         return result
 
     def start[R](self, work: Callable[[], R]) -> Callable[[], R]:
@@ -114,15 +208,18 @@ class Pool:
 
         On a thread of the pool it runs at once, so that no thread waits for another.
         """
-        if getattr(self._inside, "is_worker", False):
+        if self._is_worker():
             result = work()
             return lambda: result
-        return self._executor().submit(work).result
+        return self._own_threads().submit(work).result
 
-    def _executor(self) -> ThreadPoolExecutor:
+    def _is_worker(self) -> bool:
+        return getattr(self._inside, "is_worker", False)
+
+    def _own_threads(self) -> _Threads:
         with self._lock:
             if self._threads is None or self._process != os.getpid():
-                self._threads = ThreadPoolExecutor(self.width, thread_name_prefix="frazil")
+                self._threads = _Threads(self.width, self._inside)
                 self._process = os.getpid()
             return self._threads
 
