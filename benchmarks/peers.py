@@ -354,22 +354,21 @@ class FreeTime:
         reading: Any = importlib.import_module("frazil.zarrstore.pipeline.reading")
         for name in ("pread", "preadv", "write", "writev"):
             setattr(os, name, self.count("files", getattr(os, name)))
-        coding.zstd.compress = self.count("zstd", coding.zstd.compress)
-        coding.zstd.decompress = self.count("zstd", coding.zstd.decompress)
         reading.put = self.count("copies", reading.put)
         coding.zstandard = SimpleNamespace(
-            ZstdError=zstandard.ZstdError,
-            ZstdCompressor=self._watched(zstandard.ZstdCompressor, "multi_compress_to_buffer"),
-            ZstdDecompressor=self._watched(
-                zstandard.ZstdDecompressor, "multi_decompress_to_buffer"
-            ),
+            **vars(zstandard)
+            | {
+                "ZstdCompressor": self._watched(zstandard.ZstdCompressor, "compress"),
+                "ZstdDecompressor": self._watched(zstandard.ZstdDecompressor, "decompress"),
+            }
         )
+        coding.zstd_contexts = coding.ZstdContexts()
 
     def _watched(self, made: Callable[..., Any], method: str) -> Callable[..., Any]:
-        def make(**options: Any) -> Any:
-            coder = made(**options)
+        def make(*given: Any, **options: Any) -> Any:
+            coder = made(*given, **options)
             counted = {method: self.count("zstd", getattr(coder, method))}
-            return SimpleNamespace(stream_reader=getattr(coder, "stream_reader", None), **counted)
+            return SimpleNamespace(stream_reader=coder.stream_reader, **counted)
 
         return make
 

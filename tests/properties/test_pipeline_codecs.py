@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 import zarr
+import zstandard
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numcodecs import zstd
@@ -27,6 +28,7 @@ from zarr.codecs import (
 from zarr.core.buffer import default_buffer_prototype
 from zarr.core.codec_pipeline import BatchedCodecPipeline
 from zarr.core.sync import sync
+from zstandard import backend_cffi
 
 from frazil.engine.commit import chunk_writer
 from frazil.engine.repository import Repository
@@ -34,11 +36,10 @@ from frazil.errors import FormatError, InvalidInputError
 from frazil.format.config import RepositoryConfig
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
-from frazil.objectstore.protocol import Data
 from frazil.paths import NodePath
 from frazil.zarrstore.arrays import read_region, write_region
 from frazil.zarrstore.pipeline import coding, reading
-from frazil.zarrstore.pipeline.coding import are_zstd_frames, is_zstd_frame
+from frazil.zarrstore.pipeline.coding import is_zstd_frame
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline
 from frazil.zarrstore.store import SessionStore
 from tests.examples_count import scaled
@@ -391,28 +392,6 @@ def test_a_zstd_frame_is_known_from_one_with_something_after_it(
     assert not is_zstd_frame(frame[: data.draw(st.integers(0, len(frame) - 1))], size)
 
 
-@settings(max_examples=scaled(40), deadline=None)
-@given(data=st.data())
-def test_all_of_many_zstd_frames_are_looked_at(data: st.DataObject) -> None:
-    size = data.draw(st.integers(300, 200_000))
-    rng = np.random.default_rng(size)
-
-    def frame() -> bytes:
-        content = rng.integers(0, data.draw(st.sampled_from([1, 3, 256])), size, np.uint8)
-        level, checksum = data.draw(st.integers(-3, 12)), data.draw(st.booleans())
-        return bytes(zstd.compress(content, level, checksum))
-
-    frames = [frame() for _ in range(data.draw(st.integers(1, 5)))]
-    assert are_zstd_frames(frames, size)
-    assert not are_zstd_frames(frames, size + 1)
-    place = data.draw(st.integers(0, len(frames) - 1))
-    good = bytearray(frames[place])
-    byte = data.draw(st.sampled_from([*range(min(22, len(good))), len(good)]))
-    good[byte : byte + 1] = data.draw(st.binary(max_size=3))
-    changed: list[Data] = [*frames[:place], memoryview(good), *frames[place + 1 :]]
-    assert are_zstd_frames(changed, size) == all(is_zstd_frame(each, size) for each in changed)
-
-
 @settings(max_examples=scaled(15), deadline=None)
 @given(data=st.data(), checksum=st.booleans(), is_local=st.booleans())
 def test_parts_of_chunks_of_many_blocks_are_read(
@@ -479,14 +458,14 @@ def test_bytes_after_a_chunk_in_a_shard_do_as_with_zarr(compressors: Any, after:
             index[last, 1] -= change
 
 
-def test_without_calls_for_many_chunks_the_same_is_stored_and_read(
+def test_with_a_zstandard_that_is_not_compiled_the_same_is_stored_and_read(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """As with a zstandard that is not compiled."""
     values = np.random.default_rng(3).integers(0, 900, (40, 50), "u2")
     found = []
-    for is_bulk in (True, False):
-        monkeypatch.setattr(coding, "IN_BULK", is_bulk)
+    for backend in (zstandard, backend_cffi):
+        monkeypatch.setattr(coding, "zstandard", backend)
+        monkeypatch.setattr(coding, "zstd_contexts", coding.ZstdContexts())
         with session_store(is_local=True, is_inline=False) as store:
             array = zarr.create_array(
                 store, name="x", shape=values.shape, chunks=(10, 10), shards=(20, 20), dtype="u2",

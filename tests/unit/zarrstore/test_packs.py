@@ -122,16 +122,14 @@ def test_nothing_is_left_of_a_pack_that_fails(
     array[:] = values
     before = set(_files(tmp_path))
     numbers = iter(range(10**6))
-    library: Any = vars(coding)["zstd"]
-    compress = library.compress
+    compress = coding.ZstdContexts.compress
 
     def failing(*given: Any, **named: Any) -> Any:
         if next(numbers) > 3:
             raise ZeroDivisionError("an encoder that fails")
         return compress(*given, **named)
 
-    monkeypatch.setattr(coding, "IN_BULK", False)
-    monkeypatch.setattr(library, "compress", failing)
+    monkeypatch.setattr(coding.ZstdContexts, "compress", failing)
     again = zarr.open_array(SessionStore(session), path="x")
     with pytest.raises(ZeroDivisionError):
         again[:] = np.random.default_rng(3).integers(0, 256, SHAPE, dtype=np.uint8)

@@ -71,11 +71,9 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_DICTIONARY_BYTES = (0, 1, 2, 4)
 _ZSTD_BLOCK_BYTES = 1 << 17  # of content, at most; a block is decoded as a whole
 _ZSTD_RUN = 1  # a block of one byte that is repeated
+_ZSTD_HAS_CHECKSUM = 4  # a bit of the frame header's descriptor
 _BLOSC_HEADER_BYTES = 16
 _GZIP = 31  # zlib's number for a gzip header
-
-# Many chunks by one call, outside of the interpreter's lock: zstandard has that if it is compiled.
-IN_BULK = hasattr(zstandard.ZstdDecompressor, "multi_decompress_to_buffer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,32 +111,18 @@ class Unpack:
         place[:] = np.frombuffer(data, np.uint8)
         return True
 
-    def many(self, chunks: Sequence[Data], size_bytes: int) -> Sequence[Data] | None:
-        """Decodes chunks of one size by one call; None if `into` is to decode each by itself.
+    def decompress(self, data: Data, size_bytes: int) -> Data | None:
+        """Decodes a small zstd chunk into new memory, which is faster than into scratch memory.
 
-        That is so for other compressors than zstd, for chunks of several blocks, of which `into`
-        decodes those that are wanted, and if a chunk is not as expected.
+        None for large chunks and other compressors, and if the chunk is not as expected.
         """
+        if self.fill is not _fill_zstd or size_bytes > _ZSTD_BLOCK_BYTES:
+            return None
         for _ in range(self.checksums):
-            opened = [each for data in chunks if (each := _without_checksum(data)) is not None]
-            if len(opened) < len(chunks):
+            if (opened := _without_checksum(data)) is None:
                 return None
-            chunks = opened
-        if self.fill is None:
-            return chunks if all(len(data) == size_bytes for data in chunks) else None
-        if self.fill is not _fill_zstd or size_bytes > _ZSTD_BLOCK_BYTES or not IN_BULK:
-            return None
-        if not are_zstd_frames(chunks, size_bytes):
-            return None
-        sizes = np.full(len(chunks), size_bytes, np.uint64)
-        decoder: Any = _decoder.of_thread  # whose types know only some kinds of memory
-        try:
-            decoded: Sequence[Any] = decoder.multi_decompress_to_buffer(
-                [*chunks], decompressed_sizes=sizes
-            )
-        except zstandard.ZstdError:
-            return None
-        return decoded
+            data = opened
+        return _decompress_zstd(data, size_bytes)
 
 
 def unpack_of(codecs: Sequence[Codec]) -> Unpack | None:
@@ -153,8 +137,11 @@ def unpack_of(codecs: Sequence[Codec]) -> Unpack | None:
     return Unpack(len(outer), fill)
 
 
+# Small chunks by zstandard, with a context that is kept; large ones by numcodecs, which makes a new
+# one each time but has faster code.
+
+
 def _fill_zstd(data: Data, place: Bytes) -> bool:
-    # A decoder that is kept is faster for small chunks, another library for large ones.
     if place.nbytes <= _ZSTD_BLOCK_BYTES and _fill_zstd_start(data, place, place.nbytes):
         return True
     if zstd_size(data) != place.nbytes:
@@ -163,14 +150,34 @@ def _fill_zstd(data: Data, place: Bytes) -> bool:
     return True
 
 
-class _Decoder(threading.local):
-    """A decompressor of a thread: each call has its own frames, and making one takes 7 us."""
+class ZstdContexts(threading.local):
+    """Contexts of Zstandard that a thread keeps: making one takes 7 to 20 us."""
 
     def __init__(self) -> None:
-        self.of_thread = zstandard.ZstdDecompressor()
+        self.decompressor = zstandard.ZstdDecompressor()
+        self._compressor: tuple[int, bool, zstandard.ZstdCompressor] | None = None
+
+    def compress(self, data: Any, level: int, *, checksum: bool) -> bytes:
+        """Only the context of the last level is kept: those of high levels are large."""
+        kept = self._compressor
+        if kept is None or kept[:2] != (level, checksum):
+            known = min(level, zstandard.MAX_COMPRESSION_LEVEL)
+            made = zstandard.ZstdCompressor(known, write_checksum=checksum)
+            kept = self._compressor = level, checksum, made
+        return kept[2].compress(data)
 
 
-_decoder = _Decoder()
+zstd_contexts = ZstdContexts()
+
+
+def _decompress_zstd(data: Data, content_bytes: int) -> Data | None:
+    """Decodes one frame that records this content size and is followed by nothing; else None."""
+    try:
+        if zstandard.frame_content_size(data) != content_bytes:
+            return None
+        return zstd_contexts.decompressor.decompress(data, allow_extra_data=False)
+    except zstandard.ZstdError:
+        return None
 
 
 def _fill_zstd_start(data: Data, place: Bytes, content_bytes: int) -> bool:
@@ -178,10 +185,10 @@ def _fill_zstd_start(data: Data, place: Bytes, content_bytes: int) -> bool:
 
     Not if the frame has a checksum, which is of all of its content.
     """
-    if not is_zstd_frame(data, content_bytes) or data[4] & 4:
+    if not is_zstd_frame(data, content_bytes) or data[4] & _ZSTD_HAS_CHECKSUM:
         return False
     try:
-        with _decoder.of_thread.stream_reader(data) as content:
+        with zstd_contexts.decompressor.stream_reader(data) as content:
             return bool(content.readinto(place) == place.nbytes)
     except zstandard.ZstdError:
         return False
@@ -212,8 +219,8 @@ def _zstd_header(data: Data) -> tuple[int | None, int]:
 def is_zstd_frame(data: Data, content_bytes: int) -> bool:
     """True if the data is one frame that records this content size, and nothing after it.
 
-    The decoder for many frames at once does not look at what follows a frame; that for a single
-    chunk refuses it. Blocks are followed by their headers (RFC 8878, section 3.1.1.2).
+    Decoding the start of a frame does not look at what follows. Blocks are followed by their
+    headers (RFC 8878, section 3.1.1.2).
     """
     size, at = _zstd_header(data)
     if size != content_bytes:
@@ -223,23 +230,7 @@ def is_zstd_frame(data: Data, content_bytes: int) -> bool:
         block = int.from_bytes(data[at : at + 3], "little")
         is_last = block & 1
         at += 3 + (1 if block >> 1 & 3 == _ZSTD_RUN else block >> 3)
-    return bool(is_last) and at + (data[4] & 4) == stop  # a checksum has four bytes
-
-
-def are_zstd_frames(chunks: Sequence[Data], content_bytes: int) -> bool:
-    """True if each is such a frame. Nearly all begin as the first one does, and have one block."""
-    size, at = _zstd_header(chunks[0])
-    if size != content_bytes:
-        return False
-    header = bytes(chunks[0][:at])
-    around = at + 3 + (header[4] & 4)
-    for data in chunks:
-        block = int.from_bytes(data[at : at + 3], "little")
-        is_last = block & 1 and block >> 1 & 3 != _ZSTD_RUN
-        is_usual = is_last and around + (block >> 3) == len(data) and data[:at] == header
-        if not (is_usual or is_zstd_frame(data, content_bytes)):
-            return False
-    return True
+    return bool(is_last) and at + (data[4] & _ZSTD_HAS_CHECKSUM) == stop  # it has four bytes
 
 
 def _fill_blosc(data: Data, place: Bytes) -> bool:
@@ -281,44 +272,33 @@ type Step = Callable[[Any], Buffer]  # of any kind of memory
 
 @dataclass(frozen=True, slots=True)
 class Pack:
-    """Encodes by these steps; `bulk` makes the first for many chunks at once."""
+    """Encodes by these steps."""
 
     steps: tuple[Step, ...]
-    bulk: Callable[[Sequence[Any]], Sequence[Buffer]] | None = None
 
-    def one(self, data: Buffer) -> Buffer:
+    def encode(self, data: Buffer) -> Buffer:
         for step in self.steps:
             data = step(data)
         return data
-
-    def many(self, chunks: Sequence[Buffer]) -> Sequence[Buffer]:
-        steps = self.steps
-        is_small = memoryview(chunks[0]).nbytes <= _ZSTD_BLOCK_BYTES if chunks else False
-        if self.bulk is not None and len(chunks) > 1 and is_small:
-            chunks, steps = self.bulk(chunks), steps[1:]
-        for step in steps:
-            chunks = [step(each) for each in chunks]
-        return chunks
 
 
 def pack_of(codecs: Sequence[Codec]) -> Pack | None:
     """None if there are others than zstd, blosc and checksums; a subclass is another one."""
     if not all(type(each) in _STEPS for each in codecs):
         return None
-    is_zstd = bool(codecs) and type(codecs[0]) is ZstdCodec
-    bulk = partial(_zstd_many, codecs[0]) if is_zstd and IN_BULK else None
-    return Pack(tuple(_STEPS[type(each)](each) for each in codecs), bulk)
+    return Pack(tuple(_STEPS[type(each)](each) for each in codecs))
 
 
 def _zstd_step(codec: Any) -> Step:
-    return partial(zstd.compress, level=codec.level, checksum=codec.checksum)
+    """Makes the bytes that zarr's codec makes, if its library has the same Zstandard version."""
+    return partial(_compress_zstd, level=codec.level, checksum=codec.checksum)
 
 
-def _zstd_many(codec: Any, chunks: Sequence[Any]) -> Sequence[Buffer]:
-    """The same bytes as by the step, if both libraries have the same version of Zstandard."""
-    encoder: Any = zstandard.ZstdCompressor(level=codec.level, write_checksum=codec.checksum)
-    encoded: Sequence[Buffer] = encoder.multi_compress_to_buffer([*chunks])
-    return encoded
+def _compress_zstd(data: Any, *, level: int, checksum: bool) -> Buffer:
+    if memoryview(data).nbytes > _ZSTD_BLOCK_BYTES:
+        compressed: Buffer = zstd.compress(data, level, checksum)
+        return compressed
+    return zstd_contexts.compress(data, level, checksum=checksum)
 
 
 def _blosc_step(codec: Any) -> Step:

@@ -327,6 +327,7 @@ class _Scratch(threading.local):
 
 scratch = _Scratch()  # of decoded chunks
 stored_scratch = _Scratch()  # of chunks as they are stored
+encoded_scratch = _Scratch()  # of chunks of a shard that is not complete
 
 
 def is_basic(selection: Any) -> bool:
@@ -519,9 +520,9 @@ _MEASURES: Mapping[str, Measure] = {
 
 WAVE_BYTES = 256 << 20  # of decoded chunks that are in memory together
 QUICK_BYTES = 2 << 20  # decoded in a millisecond or two
-UNIT_BYTES = 1 << 20  # of decoded chunks that one call of a codec makes
+UNIT_BYTES = 1 << 20  # of decoded chunks that a thread takes at a time
 _LEAST_UNIT_BYTES = UNIT_BYTES // 4
-_HEAD_START_BYTES = 1 << 17  # decoded by the calling thread until another one has begun
+_QUICK_UNIT_BYTES = 1 << 16  # the same where all are decoded in a millisecond or two
 COPIED_BYTES = 1 << 16  # of a chunk from which on copying it is worth a thread
 _SPAN_RATIO = 8  # bytes that are read of a plain chunk for each that is wanted
 PRESENT = GetResult(status="present")
@@ -556,7 +557,7 @@ def in_waves(batch: Batch, size_bytes: int) -> list[Batch]:
 
 def chunk_bytes(batch: Batch) -> int:
     """Size of one decoded chunk; in an irregular grid, of the first."""
-    return _decoded_bytes(batch.items[0][1])
+    return decoded_bytes(batch.items[0][1])
 
 
 def read_bytes(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> int:
@@ -565,7 +566,7 @@ def read_bytes(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> int:
     return min(whole, _SPAN_RATIO * values.nbytes) if coding.is_plain else whole
 
 
-def _decoded_bytes(spec: ArraySpec) -> int:
+def decoded_bytes(spec: ArraySpec) -> int:
     return prod(spec.shape) * spec.dtype.to_native_dtype().itemsize
 
 
@@ -582,19 +583,12 @@ def _read_wave(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[G
 def in_units[T](tasks: Sequence[T], size_bytes: int) -> list[Sequence[T]]:
     """Divides tasks for chunks of that size: one call of a codec each, and some for each thread."""
     wanted = min(UNIT_BYTES, max(_LEAST_UNIT_BYTES, len(tasks) * size_bytes // coders.width))
-    count = max(1, wanted // max(1, size_bytes))
-    return [tasks[start : start + count] for start in range(0, len(tasks), count)]
+    return _divide(tasks, wanted // max(1, size_bytes))
 
 
-def in_shares[T](tasks: Sequence[T], size_bytes: int) -> list[Sequence[T]]:
-    """Divides a few tasks: one share for each thread, the first and largest for the calling one."""
-    count = len(tasks)
-    threads = min(coders.width, count, count * size_bytes // _LEAST_UNIT_BYTES)
-    if threads < 2:
-        return [tasks]
-    share = (count - _HEAD_START_BYTES // size_bytes) / threads
-    edges = [0, *(count - round(share * left) for left in range(threads - 1, -1, -1))]
-    return [tasks[start:stop] for start, stop in pairwise(edges)]
+def _divide[T](tasks: Sequence[T], count: int) -> list[Sequence[T]]:
+    step = max(1, count)
+    return [tasks[start : start + step] for start in range(0, len(tasks), step)]
 
 
 def decode_chunks(
@@ -604,14 +598,16 @@ def decode_chunks(
     if not tasks:
         return []
     spec = tasks[0][1][1]
-    size = _decoded_bytes(spec)
+    size = decoded_bytes(spec)
     decode = (
         _Unpacker(coding, drop_axes, spec, coding.layout(spec)).unpack_unit
         if coding.knows(spec)
         else partial(_decode_unit, coding, drop_axes)
     )
-    if len(tasks) * size <= QUICK_BYTES:  # threads would wait for each other's turn to read
-        results = coders.map(decode, in_shares(read_stored(files, tasks), size))
+    total = len(tasks) * size
+    if total <= QUICK_BYTES:  # threads would wait for each other's turn to read
+        units = _divide(read_stored(files, tasks), _QUICK_UNIT_BYTES // max(1, size))
+        results = coders.map(decode, units, at_most=max(1, total // _LEAST_UNIT_BYTES))
     else:
         results = coders.map(lambda unit: decode(read_stored(files, unit)), in_units(tasks, size))
     return [result for some in results for result in some]
@@ -637,40 +633,35 @@ class _Unpacker:
     layout: Layout  # of that spec
 
     def unpack_unit(self, tasks: Sequence[Task]) -> list[GetResult]:
-        spec, layout, unpack = self.spec, self.layout, self.coding.unpack
-        stored = [data for _, _, data in tasks if data is not None]
-        chunks: Sequence[Data] | None = None
-        if len(stored) > 1 and unpack and all(item[1] is spec for _, item, _ in tasks):
-            chunks = unpack.many(stored, layout.size_bytes)
-        if chunks is None:
-            return [self._unpack(task) for task in tasks]
-        decoded = iter(chunks)
-        results = []
-        for task in tasks:
-            values, item, data = task
-            if data is None:
-                results.append(_decode(self.coding, self.drop_axes, task))
-                continue
-            put(item[3], values, reshape_chunk(next(decoded), layout)[item[2]], self.drop_axes)
-            results.append(PRESENT)
-        return results
+        return list(map(self._unpack, tasks))
 
     def _unpack(self, task: Task) -> GetResult:
-        """Straight to its place, or by way of this thread's scratch memory."""
+        """Straight to its place, or by way of memory that is used for the next chunk again."""
         values, item, data = task
         layout = self.layout if item[1] is self.spec else self.coding.layout(item[1])
         unpack, size = self.coding.unpack, layout.size_bytes
         if data is None or unpack is None:
             return _decode(self.coding, self.drop_axes, task)
-        is_direct = item[4] and layout.is_that_of(values)
-        place = run_of(item, writable(values), layout) if is_direct else None
-        flat = scratch(size) if place is None else np.frombuffer(place, np.uint8)
-        is_part = place is None and unpack.leaves_out(size)
-        if not unpack.into(data, flat, _wanted_bytes(item[2], layout) if is_part else size):
-            return _decode(self.coding, self.drop_axes, task)
-        if place is None:
-            put(item[3], values, reshape_chunk(flat, layout)[item[2]], self.drop_axes)
+        if item[4] and (place := _run_for(layout, item, values)) is not None:
+            is_done = unpack.into(data, np.frombuffer(place, np.uint8))
+            return PRESENT if is_done else _decode(self.coding, self.drop_axes, task)
+        content: Data | Bytes | None = unpack.decompress(data, size)
+        if content is None:
+            content = scratch(size)
+            wanted = _wanted_bytes(item[2], layout) if unpack.leaves_out(size) else size
+            if not unpack.into(data, content, wanted):
+                return _decode(self.coding, self.drop_axes, task)
+        put(item[3], values, reshape_chunk(content, layout)[item[2]], self.drop_axes)
         return PRESENT
+
+
+def _run_for(layout: Layout, item: Item, values: npt.NDArray[Any]) -> memoryview | None:
+    """The place of a whole chunk, if its values lie there end to end."""
+    rows = values.shape[-1:]
+    are_parts = rows != layout.shape[-1:] and prod(rows) * values.itemsize < layout.size_bytes
+    if are_parts or not layout.is_that_of(values):  # rows of the chunk are parts of longer rows
+        return None
+    return run_of(item, writable(values), layout)
 
 
 def _wanted_bytes(selection: Any, layout: Layout) -> int:
@@ -696,7 +687,7 @@ def _decode(coding: Coding, drop_axes: tuple[int, ...], task: Task) -> GetResult
     """Decodes a chunk with zarr."""
     values, (_, spec, selection, target, _), data = task
     if data is not None:
-        require_bounded(coding.transform.codecs, data, _decoded_bytes(spec))
+        require_bounded(coding.transform.codecs, data, decoded_bytes(spec))
     return decode_and_scatter_chunk(
         None if data is None else spec.prototype.buffer.from_bytes(data),
         spec.prototype.nd_buffer.from_numpy_array(values),

@@ -48,8 +48,10 @@ from frazil.zarrstore.pipeline.reading import (
     decode_chunks,
     divide_box,
     divide_mesh,
+    encoded_scratch,
     in_waves,
     is_basic,
+    read_stored,
     require_decodable,
     stored_scratch,
 )
@@ -302,44 +304,43 @@ def _open_shards(found: FoundChunks, sharding: Sharding, shards: list[_Shard]) -
 
 def _find_tasks(
     found: FoundChunks, sharding: Sharding, opened: list[_OpenShard]
-) -> list[UnreadTask]:
+) -> Sequence[UnreadTask]:
     """The chunks of all shards: their bytes, or None where a shard has none.
 
     Of those in local files there are the places, in their order: neighbours are read together.
     """
-    are_near = found.files.chunks.are_near
+    files, inner = found.files, sharding.inner
+    are_near = files.chunks.are_near
     tasks: list[UnreadTask] = []
-    parts: dict[int, StoredChunk] = {}  # by the number of the task
+    stored: list[StoredChunk] = []
     others: dict[int, tuple[int, int, int]] = {}  # of shards that are not in an object
     for row, each in enumerate(opened):
         shard, place, data = each.shard, each.place, each.data
         if each.index is None:
             continue
-        chunks = list(zip(shard.places(each.index), shard.chunks, strict=True))
-        if are_near and place is not None:
-            chunks.sort(key=itemgetter(0))
-        for (start, length), chunk in chunks:
-            own: Data | None = None
+        values = shard.values
+        chunks = zip(shard.places(each.index), shard.chunks, strict=True)
+        for (start, length), (_, selection, target, is_whole) in (
+            sorted(chunks, key=itemgetter(0)) if are_near and place is not None else chunks
+        ):
+            own: Data | StoredChunk | None = None
             if start == _ABSENT:
                 pass
             elif data is not None:
                 own = memoryview(data)[start : start + length]
             elif place is not None:
-                parts[len(tasks)] = place.part(start, start + length)
+                own = place.part(start, start + length)
+                stored.append(own)
             else:
                 others[len(tasks)] = row, min(start, _WHOLE), min(start + length, _WHOLE)
-            tasks.append((shard.values, (None, sharding.inner, *chunk[1:]), own))
-    places = list(parts.values())
-    require_readable(places, found.files.settings.limits)
-    rows = [row for row, _, _ in others.values()]
-    spans = np.array([span for _, *span in others.values()], np.int64)
-    read: Sequence[Data | StoredChunk | None] = (
-        places if are_near else found.files.chunks.fetch_stored(places)
-    )
-    fetched = [*read, *(found.fetch(rows, spans) if rows else ())]
-    for number, chunk_data in zip((*parts, *others), fetched, strict=True):
-        tasks[number] = (*tasks[number][:2], chunk_data)
-    return tasks
+            tasks.append((values, (None, inner, selection, target, is_whole), own))
+    require_readable(stored, files.settings.limits)
+    if others:
+        rows = [row for row, _, _ in others.values()]
+        spans = np.array([span for _, *span in others.values()], np.int64)
+        for number, chunk in zip(others, found.fetch(rows, spans), strict=True):
+            tasks[number] = (*tasks[number][:2], chunk)
+    return tasks if are_near else read_stored(files.chunks, tasks)
 
 
 def _result(opened: _OpenShard) -> GetResult:
@@ -378,15 +379,16 @@ def _encode_wave(
     """Whole shards to be stored, in pieces, None for those to be deleted."""
     engine = batch.engine
     old = _load_old(batch, shards)
-    encoder = Encoder(engine.files.chunks, coding, (), are_kept=True)
-
-    are_read = any(isinstance(shard, StoredChunk) for shard in old)
+    # Threads have a shard each, or of a few shards some chunks each.
+    are_apart = len(shards) >= 2 * coders.width
+    encoder = Encoder(engine.files.chunks, coding, (), are_kept=not are_apart)
+    # Chunks may be in memory of this thread that the next shard uses.
+    are_lent = are_apart or any(isinstance(shard, StoredChunk) for shard in old)
 
     def store(chunks: Chunks) -> Stored:
         pieces = _assemble(sharding, chunks)
         stored = None if pieces is None else engine.store_large(pieces)
-        # Chunks that were not touched are in this thread's memory, which the next shard uses.
-        return b"".join(pieces) if pieces and stored is pieces and are_read else stored
+        return b"".join(pieces) if pieces and stored is pieces and are_lent else stored
 
     def encode(rows: Sequence[int]) -> list[Stored]:
         chunks = _old_chunks(encoder.files, sharding, [old[row] for row in rows])
@@ -399,16 +401,36 @@ def _encode_wave(
             for row, known in zip(rows, chunks, strict=True)
             for chunk in shards[row].chunks
         ]
-        encoded = iter(encoder.encode(tasks, lambda data: data))
+        keep = _gather(len(tasks) * sharding.inner_bytes) if are_apart else _keep
+        encoded = iter(encoder.encode(tasks, keep))
         for row, known in zip(rows, chunks, strict=True):
             known.update((chunk[0], next(encoded)) for chunk in shards[row].chunks)
         return coders.map(store, chunks)
 
-    # Threads have a shard each, or of a few shards some chunks each.
     every = range(len(shards))
-    if len(every) < 2 * coders.width:
+    if not are_apart:
         return encode(every)
     return [made for (made,) in coders.map(lambda row: encode([row]), every)]
+
+
+def _keep(chunk: Buffer) -> Buffer:
+    return chunk
+
+
+def _gather(size_bytes: int) -> Callable[[Buffer], Buffer]:
+    """Copies chunks to memory of this thread: objects of their own would need new memory."""
+    free = encoded_scratch.view(size_bytes) or memoryview(b"")
+
+    def copy(chunk: Buffer) -> Buffer:
+        nonlocal free
+        data = memoryview(chunk).cast("B")
+        if data.nbytes > free.nbytes:
+            return bytes(data)
+        place, free = free[: data.nbytes], free[data.nbytes :]
+        place[:] = data
+        return place
+
+    return copy
 
 
 def _load_old(batch: Batch, shards: list[_Shard]) -> list[Data | StoredChunk | None]:

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Buffer, Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from math import prod
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -24,8 +23,7 @@ from frazil.objectstore.protocol import Data
 from frazil.zarrstore.pipeline.coding import (
     Bytes,
     Coding,
-    Pack,
-    Unpack,
+    Layout,
     chunk_is_empty,
     fill_value_or_default,
     is_supported,
@@ -35,11 +33,11 @@ from frazil.zarrstore.pipeline.reading import (
     COPIED_BYTES,
     Batch,
     Item,
-    Task,
     UnreadTask,
     assign,
     chunk_bytes,
     coders,
+    decoded_bytes,
     in_units,
     in_waves,
     is_basic,
@@ -178,12 +176,11 @@ class Encoder:
         """Results of `store` for each chunk; None for those to be deleted."""
         if not tasks:
             return []
-        spec = tasks[0][1][1]
-        units = in_units(tasks, prod(spec.shape) * spec.dtype.to_native_dtype().itemsize)
 
         def run(unit: Sequence[UnreadTask]) -> list[T | None]:
             return [None if chunk is None else store(chunk) for chunk in self._encode_unit(unit)]
 
+        units = in_units(tasks, decoded_bytes(tasks[0][1][1]))
         return [chunk for chunks in coders.map(run, units) for chunk in chunks]
 
     def encode_packs(
@@ -192,8 +189,7 @@ class Encoder:
         store: Callable[[Iterator[Buffer | None]], list[Stored]],
     ) -> list[Stored]:
         """Like `encode`; `store` takes the chunks of a pack as they are encoded."""
-        spec = packs[0][0][1][1]
-        size = prod(spec.shape) * spec.dtype.to_native_dtype().itemsize
+        size = decoded_bytes(packs[0][0][1][1])
 
         def run(tasks: Sequence[UnreadTask]) -> list[Stored]:
             return store(
@@ -202,91 +198,66 @@ class Encoder:
 
         return [chunk for chunks in coders.map(run, packs) for chunk in chunks]
 
-    def _encode_unit(self, unread: Sequence[UnreadTask]) -> list[Buffer | None]:
-        """Chunks are put together in one piece of memory, and encoded by one call."""
-        spec = unread[0][1][1]
-        dtype = spec.dtype.to_native_dtype()
-        coding = self.coding
-        is_alone = len(unread) == 1 and unread[0][1][4]  # and whole: it may need no copy
-        if is_alone or not (coding.pack and coding.knows(spec)) or dtype.kind not in _MERGED_KINDS:
-            return [self._encode(task) for task in read_stored(self.files, unread)]
-        if len(unread) > 1 or not coding.is_plain:
-            unread = read_stored(self.files, unread)
-        merged = self._merge(unread, dtype)
-        if merged is None:
-            return [self._encode(task) for task in read_stored(self.files, unread)]
-        chosen = [row for row, chunk in enumerate(merged) if chunk is not None]
-        encoded: list[Buffer | None] = [None] * len(merged)
-        packed = coding.pack.many([chunk for chunk in merged if chunk is not None])
-        for row, data in zip(chosen, packed, strict=True):
-            encoded[row] = data
-        return encoded
-
-    def _merge(
-        self, tasks: Sequence[UnreadTask], dtype: np.dtype[Any]
-    ) -> list[Bytes | None] | None:
-        """Bytes of the values of each chunk, None if it is empty; None if zarr has to do it."""
+    def _encode_unit(self, tasks: Sequence[UnreadTask]) -> Iterator[Buffer | None]:
+        """Encodes a chunk when it is asked for; None if it is empty."""
         spec = tasks[0][1][1]
+        is_not_empty = _not_empty(spec, spec.dtype.to_native_dtype())
+        if not self.coding.is_plain:  # values of plain ones are read to where they are merged
+            tasks = read_stored(self.files, tasks)
+        return (self._encode(task, is_not_empty) for task in tasks)
+
+    def _encode(
+        self, task: UnreadTask, is_not_empty: Callable[[npt.NDArray[Any]], bool]
+    ) -> Buffer | None:
+        values, (_, spec, selection, target, is_whole), old = task
+        pack, dtype = self.coding.pack, spec.dtype.to_native_dtype()
+        if (
+            pack is None
+            or self.coding.axes is None
+            or not (values.ndim and values.dtype == dtype and is_basic(target))
+            or not is_supported(dtype)
+        ):
+            return self._encode_by_zarr(task)
+        chosen = values[target]
         layout = self.coding.layout(spec)
-        rows = self._memory(len(tasks) * layout.size_bytes).reshape(len(tasks), -1)
-        if not self._decode_old(tasks, rows):
-            return None
-        is_not_empty = _not_empty(spec, dtype)
-        merged: list[Bytes | None] = []
-        for flat, (values, item, stored) in zip(rows, tasks, strict=True):
-            _, own, selection, target, is_whole = item
-            if own is not spec or values.dtype != dtype or not values.ndim or not is_basic(target):
+        if is_whole and is_basic(selection) and chosen.shape == spec.shape:
+            if not is_not_empty(chosen) and _is_empty(chosen, spec):
                 return None
-            chosen, chunk = values[target], reshape_chunk(flat, layout)
-            if is_whole and chosen.shape == spec.shape:
-                assign(chunk, chosen)
-            else:
-                if stored is None:
-                    chunk[...] = fill_value_or_default(spec)
-                chunk[selection] = np.expand_dims(chosen, self.drop_axes)
-            is_empty = not is_not_empty(chunk) and _is_empty(chunk, spec)
-            merged.append(None if is_empty else flat)
-        return merged
+            if layout.is_that_of(chosen) and chosen.flags.c_contiguous:
+                return pack.encode(chosen.reshape(-1).view(np.uint8))
+            flat = self._memory(layout.size_bytes)
+            assign(reshape_chunk(flat, layout), chosen)
+            return pack.encode(flat)
+        merged = self._stored_values(layout, spec, old) if dtype.kind in _MERGED_KINDS else None
+        if merged is None:
+            return self._encode_by_zarr(task)
+        chunk = reshape_chunk(merged, layout)
+        chunk[selection] = np.expand_dims(chosen, self.drop_axes)
+        is_empty = not is_not_empty(chunk) and _is_empty(chunk, spec)
+        return None if is_empty else pack.encode(merged)
 
     def _memory(self, size_bytes: int) -> Bytes:
         is_needed = self.are_kept and not (self.coding.pack and self.coding.pack.steps)
         return np.empty(size_bytes, np.uint8) if is_needed else scratch(size_bytes)
 
-    def _decode_old(self, tasks: Sequence[UnreadTask], rows: npt.NDArray[np.uint8]) -> bool:
-        """Puts what was stored into the rows of its chunks; False if zarr has to do it."""
-        unpack = self.coding.unpack
-        old = [
-            (flat, data) for flat, (_, _, data) in zip(rows, tasks, strict=True) if data is not None
-        ]
-        if not old or unpack is None:
-            return not old
-        stored = [data for _, data in old if not isinstance(data, StoredChunk)]
-        chunks = unpack.many(stored, rows.shape[1]) if 1 < len(stored) == len(old) else None
-        if chunks is None:
-            return all(self._fill(unpack, flat, data) for flat, data in old)
-        for (flat, _), chunk in zip(old, chunks, strict=True):
-            flat[:] = np.frombuffer(chunk, np.uint8)
-        return True
-
-    def _fill(self, unpack: Unpack, flat: Bytes, stored: Data | StoredChunk) -> bool:
-        if isinstance(stored, StoredChunk):  # its values are read to where they are merged
+    def _stored_values(
+        self, layout: Layout, spec: ArraySpec, stored: Data | StoredChunk | None
+    ) -> Bytes | None:
+        """Values of a chunk before it is changed; None if zarr has to decode it."""
+        unpack, flat = self.coding.unpack, self._memory(layout.size_bytes)
+        if stored is None:
+            reshape_chunk(flat, layout)[...] = fill_value_or_default(spec)
+            return flat
+        if isinstance(stored, StoredChunk):
             place, is_fitting = memoryview(flat), stored.length == flat.nbytes
             memory = (lambda _: place) if is_fitting else stored_scratch.view
             (stored,) = self.files.fetch_stored([stored], memory)
             if stored is place:
-                return True
-        return unpack.into(stored, flat)
+                return flat
+        return flat if unpack is not None and unpack.into(stored, flat) else None
 
-    def _encode(self, task: Task) -> Buffer | None:
-        """Encodes a chunk by itself."""
-        coding = self.coding
-        values, (_, spec, selection, target, is_whole), old = task
-        is_simple = is_whole and values.ndim and is_basic(selection) and is_basic(target)
-        if is_simple and coding.pack is not None and coding.axes is not None:
-            chosen = values[target]
-            dtype = spec.dtype.to_native_dtype()
-            if chosen.shape == spec.shape and chosen.dtype == dtype and is_supported(dtype):
-                return self._pack(coding.pack, spec, chosen)
+    def _encode_by_zarr(self, task: UnreadTask) -> Buffer | None:
+        ((values, (_, spec, selection, target, is_whole), old),) = read_stored(self.files, [task])
         encoded = merge_and_encode_chunk(
             None if old is None else spec.prototype.buffer.from_bytes(old),
             spec.prototype.nd_buffer.from_numpy_array(values),
@@ -295,21 +266,10 @@ class Encoder:
             out_selection=target,
             is_complete=is_whole,
             drop_axes=self.drop_axes,
-            decode=coding.transform.decode_chunk,
-            encode=coding.transform.encode_chunk,
+            decode=self.coding.transform.decode_chunk,
+            encode=self.coding.transform.encode_chunk,
         )
         return None if encoded is None else encoded.as_numpy_array()
-
-    def _pack(self, pack: Pack, spec: ArraySpec, values: npt.NDArray[Any]) -> Buffer | None:
-        """All values of a chunk, as zarr would store them; None if they are all the fill value."""
-        if not _not_empty(spec, values.dtype)(values) and _is_empty(values, spec):
-            return None
-        layout = self.coding.layout(spec)
-        if layout.is_that_of(values) and values.flags.c_contiguous:
-            return pack.one(values.reshape(-1).view(np.uint8))
-        flat = self._memory(layout.size_bytes)
-        assign(reshape_chunk(flat, layout), values)
-        return pack.one(flat)
 
 
 def _is_empty(values: npt.NDArray[Any], spec: ArraySpec) -> bool:
