@@ -4,19 +4,21 @@
 importing the engine took, and a process uses few of the classes that it imports. The `dataclass`
 of this module makes the same class with the same slots. `__init__`, `__eq__` and `__hash__` are
 made when they are first used, from templates: a function for three fields is compiled once, and
-copied with other names for each class that has three. Fields are described without compiling
-anything. The rest is left to the standard library, when any of it is first used. Type checkers see
-the standard library's `dataclass`.
+copied with other names for each class that has three. The first instances of a class are made
+without, field by field. Fields are described without compiling anything. The rest is left to the
+standard library, when any of it is first used. Type checkers see the standard library's
+`dataclass`.
 """
 
 import dataclasses
-import inspect
 import sys
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
+from operator import attrgetter
 from types import CodeType, FunctionType
-from typing import TYPE_CHECKING, Any, ClassVar, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar
 
+_FEW = 4  # instances that are made before a function is compiled for it
 KNOWN_OPTIONS = frozenset({"slots", "frozen", "eq", "repr", "kw_only", "weakref_slot"})
 BELONG_TO_ONE_CLASS = frozenset({"__dict__", "__weakref__"})
 DEFERRED = "__deferred__"
@@ -49,15 +51,17 @@ class _Deferred:
 
     def __init__(self, original: type, own: list[str], options: dict[str, Any]) -> None:
         self.own, self.options = own, options
-        self.namespace = {
-            name: value for name, value in vars(original).items() if name not in BELONG_TO_ONE_CLASS
-        }
+        self.namespace = dict(vars(original))
+        for name in BELONG_TO_ONE_CLASS:
+            self.namespace.pop(name, None)
+        slotted = _with_methods(self.namespace, options)
+        for name in own:
+            slotted.pop(name, None)
         inherited = {slot for base in original.__mro__[1:-1] for slot in _slots(base)}
-        slotted = {name: value for name, value in self.namespace.items() if name not in own}
         weak = ["__weakref__"] if options.get("weakref_slot") else []
         slotted["__slots__"] = tuple(name for name in (*own, *weak) if name not in inherited)
         slotted[DEFERRED] = self
-        self.cls = _class_like(original, slotted | _additions(self.namespace, options))
+        self.cls = _class_like(original, slotted)
 
     def compile(self, name: str) -> None:
         """Replaces a placeholder. Threads that do it at the same time set equal functions."""
@@ -72,8 +76,9 @@ class _Deferred:
         if "__signature__" in vars(self.cls):
             del self.cls.__signature__
 
+    @cached_property
     def fields(self) -> dict[str, "dataclasses.Field[Any]"]:
-        """Returns all fields, those of the bases first."""
+        """All fields, those of the bases first."""
         found: dict[str, dataclasses.Field[Any]] = {}
         for base in self.cls.__mro__[-1:0:-1]:
             if DEFERRED in vars(base):
@@ -84,7 +89,7 @@ class _Deferred:
 
     def own_fields(self) -> dict[str, "dataclasses.Field[Any]"]:
         found = {}
-        annotations = inspect.get_annotations(self.cls)
+        annotations = self.cls.__annotations__
         for name in self.own:
             given = self.namespace.get(name, dataclasses.MISSING)
             field: Any = (
@@ -98,7 +103,42 @@ class _Deferred:
 
 
 def _make_init(deferred: _Deferred) -> Any:
-    fields = list(deferred.fields().values())
+    """Sets one field after the other: of most classes, a process makes few instances.
+
+    More of them are worth the time that compiling takes, and so are the messages of wrong calls.
+    """
+    fields = deferred.fields.values()
+    given = {field.name for field in fields if field.init}
+    required = {field.name for field in fields if field.init and not _has_default(field)}
+    positional = [field.name for field in fields if field.init and not field.kw_only]
+    put = object.__setattr__ if deferred.options.get("frozen", False) else setattr
+    post_init = getattr(deferred.cls, "__post_init__", None)
+    instances = 0
+
+    def __init__(self: Any, /, *args: Any, **kwargs: Any) -> None:  # noqa: N807 -- it is one
+        nonlocal instances
+        instances += 1
+        values = dict(zip(positional, args, strict=False)) | kwargs
+        is_sound = len(values) == len(args) + len(kwargs) and required <= values.keys() <= given
+        if instances > _FEW or not is_sound:
+            init = deferred.cls.__init__ = _compile_init(deferred)
+            init(self, *args, **kwargs)
+            return
+        for field in fields:
+            if field.name in values:
+                put(self, field.name, values[field.name])
+            elif field.default_factory is not dataclasses.MISSING:
+                put(self, field.name, field.default_factory())
+            elif field.default is not dataclasses.MISSING:
+                put(self, field.name, field.default)
+        if post_init is not None:
+            self.__post_init__()
+
+    return __init__
+
+
+def _compile_init(deferred: _Deferred) -> Any:
+    fields = list(deferred.fields.values())
     given = [field for field in fields if field.init]
     positional = [field for field in given if not field.kw_only]
     by_keyword = [field for field in given if field.kw_only]
@@ -146,7 +186,7 @@ def _default_of(field: "dataclasses.Field[Any]") -> object:
 
 def _make_eq(deferred: _Deferred) -> Any:
     """Compares as the standard library of this Python does: as tuples before 3.13."""
-    names = [field.name for field in deferred.fields().values() if field.compare]
+    names = [field.name for field in deferred.fields.values() if field.compare]
     letters = {name: f"f{i}" for i, name in enumerate(names)}
     count = len(names)
     if sys.version_info >= (3, 13):
@@ -163,7 +203,7 @@ def _make_eq(deferred: _Deferred) -> Any:
 
 
 def _make_hash(deferred: _Deferred) -> Any:
-    fields = deferred.fields().values()
+    fields = deferred.fields.values()
     names = [each.name for each in fields if (each.compare if each.hash is None else each.hash)]
     letters = {name: f"f{i}" for i, name in enumerate(names)}
     source = f"def __hash__(self): return hash({_tuple_of('self', len(names))})"
@@ -175,7 +215,7 @@ def _tuple_of(owner: str, count: int) -> str:
 
 
 def _make_match_args(deferred: _Deferred) -> tuple[str, ...]:
-    fields = deferred.fields().items()
+    fields = deferred.fields.items()
     return tuple(name for name, field in fields if field.init and not field.kw_only)
 
 
@@ -207,36 +247,39 @@ _MAKERS: dict[str, Callable[[_Deferred], Any]] = {
     "__eq__": _make_eq,
     "__hash__": _make_hash,
     "__match_args__": _make_match_args,
-    "__dataclass_fields__": _Deferred.fields,
+    "__dataclass_fields__": attrgetter("fields"),
 }
 _FIELD = dataclasses.__dict__["_FIELD"]  # marks a field that is neither ClassVar nor InitVar
 
 
-def _additions(namespace: dict[str, Any], options: dict[str, Any]) -> dict[str, object]:
-    """Returns what the standard library would add to a class."""
+def _with_methods(namespace: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
+    """Returns the namespace of a class with what the standard library would add."""
     frozen, eq = options.get("frozen", False), options.get("eq", True)
-    wanted = [*DESCRIPTIONS, "__init__"]
-    wanted += ["__repr__"] if options.get("repr", True) else []
-    wanted += ["__eq__"] if eq else []
-    added: dict[str, object] = {
-        name: PLACEHOLDERS[name] for name in wanted if name not in namespace
-    }
-    if namespace.get("__doc__") is None:
-        added["__doc__"] = PLACEHOLDERS["__doc__"]
+    full = _methods(frozen=frozen, eq=eq, shown=options.get("repr", True)) | namespace
+    if full["__doc__"] is None:
+        full["__doc__"] = PLACEHOLDERS["__doc__"]
     # Python itself says of a class with `__eq__` that it is not hashable.
     of_python = "__eq__" in namespace and namespace["__hash__"] is None
     if eq and ("__hash__" not in namespace or of_python):
-        added["__hash__"] = PLACEHOLDERS["__hash__"] if frozen else None
+        full["__hash__"] = PLACEHOLDERS["__hash__"] if frozen else None
     if frozen:
-        added |= {"__setattr__": _refuse_set, "__delattr__": _refuse_delete}
-        state = {"__getstate__": _get_state, "__setstate__": _set_state}
-        added |= {name: method for name, method in state.items() if name not in namespace}
-    return added
+        full["__setattr__"], full["__delattr__"] = _refuse_set, _refuse_delete
+    return full
+
+
+@lru_cache
+def _methods(*, frozen: bool, eq: bool, shown: bool) -> dict[str, object]:
+    """Returns what is added to a class unless it has it."""
+    names = [*DESCRIPTIONS, "__init__", *["__repr__"] * shown, *["__eq__"] * eq]
+    methods: dict[str, object] = {name: PLACEHOLDERS[name] for name in names}
+    if frozen:
+        methods |= {"__getstate__": _get_state, "__setstate__": _set_state}
+    return methods
 
 
 def _class_like(cls: type, namespace: dict[str, Any]) -> Any:
     """Returns a class with the name and the bases of another."""
-    made = type(cls)(cls.__name__, cls.__bases__, dict(namespace))
+    made = type(cls)(cls.__name__, cls.__bases__, namespace)
     made.__qualname__ = cls.__qualname__
     return made
 
@@ -248,7 +291,7 @@ def _slots(cls: type) -> tuple[str, ...]:
 
 def _is_refused(instance: Any, name: str) -> bool:
     """True for fields, and for anything unless the class is a subclass without the decorator."""
-    return DEFERRED in vars(type(instance)) or name in instance.__deferred__.fields()
+    return DEFERRED in vars(type(instance)) or name in instance.__deferred__.fields
 
 
 def _refuse_set(self: Any, name: str, value: object) -> None:
@@ -264,32 +307,32 @@ def _refuse_delete(self: Any, name: str) -> None:
 
 
 def _get_state(self: Any) -> list[Any]:
-    return [getattr(self, name) for name in self.__deferred__.fields()]
+    return [getattr(self, name) for name in self.__deferred__.fields]
 
 
 def _set_state(self: Any, state: list[Any]) -> None:
-    for name, value in zip(self.__deferred__.fields(), state, strict=True):
+    for name, value in zip(self.__deferred__.fields, state, strict=True):
         object.__setattr__(self, name, value)
 
 
 def _find_fields(cls: type) -> list[str] | None:
     """Returns the names of a class's own fields, or None if only the standard library can tell."""
-    if any("__dataclass_fields__" in vars(base) and not _slots(base) for base in cls.__mro__[1:]):
-        return None  # a slot is needed for inherited fields, too
-    annotations = inspect.get_annotations(cls)
-    if "self" in annotations or any(map(_is_special, annotations.values())):
-        return None
-    return [name for name, kind in annotations.items() if not _is_class_variable(kind)]
-
-
-def _is_class_variable(kind: Any) -> bool:
-    return bool(kind is ClassVar or get_origin(kind) is ClassVar)
+    for base in cls.__mro__[1:-1]:
+        if vars(base).get("__dataclass_fields__") and not _slots(base):
+            return None  # a slot is needed for inherited fields, too
+    own = []
+    for name, kind in cls.__annotations__.items():
+        if name == "self" or _is_special(kind):
+            return None
+        if kind is not ClassVar and getattr(kind, "__origin__", None) is not ClassVar:
+            own.append(name)
+    return own
 
 
 def _is_special(kind: object) -> bool:
     """True for annotations that are not of fields, and for strings that might be such."""
     if isinstance(kind, str):
-        return any(name in kind for name in ("ClassVar", "InitVar", "KW_ONLY"))
+        return "ClassVar" in kind or "InitVar" in kind or "KW_ONLY" in kind
     return isinstance(kind, dataclasses.InitVar) or kind is dataclasses.KW_ONLY
 
 

@@ -5,7 +5,9 @@ down `frazil --help` or a worker of Spark, which need little of it.
 """
 
 import gc
+import os
 import sys
+from _thread import RLock
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
@@ -17,8 +19,44 @@ def load(module: str, name: str) -> Any:
     """Returns an attribute of a module, which is imported if necessary."""
     if module in sys.modules:
         return getattr(import_module(module), name)
-    with paused_collector():
+    with _between_forks(), paused_collector():
         return getattr(import_module(module), name)
+
+
+# A module that one thread imports while another one forks the process stays locked in the child,
+# which hangs when it needs the module. So forks wait for lazy imports, and these for forks; but not
+# endlessly, as one of the modules may fork, or wait for a thread that does.
+
+_PATIENCE_S = 10
+_imports = RLock()
+
+
+@contextmanager
+def _between_forks() -> Iterator[None]:
+    is_held = _imports.acquire(timeout=_PATIENCE_S)
+    try:
+        yield
+    finally:
+        if is_held:
+            _imports.release()
+
+
+class _Fork:
+    """Holds the lock while the process forks."""
+
+    def __init__(self) -> None:
+        self._is_held = False
+
+    def begin(self) -> None:
+        self._is_held = _imports.acquire(timeout=_PATIENCE_S)
+
+    def end(self) -> None:
+        if self._is_held:
+            _imports.release()
+
+
+_fork = _Fork()
+os.register_at_fork(before=_fork.begin, after_in_parent=_fork.end, after_in_child=_fork.end)
 
 
 @contextmanager

@@ -8,7 +8,11 @@ import pytest
 import zarr
 import zstandard
 
-from frazil.flatbuf import (
+from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.flexbuffers import decode_flexbuffer, encode_flexbuffer
+from frazil.flatbuf.schema import (
     Bytes,
     Field,
     Scalar,
@@ -18,16 +22,11 @@ from frazil.flatbuf import (
     Struct,
     StructVector,
     SubTable,
-    Table,
     TableSchema,
     TableVector,
     Union,
-    decode,
-    decode_flexbuffer,
-    encode,
-    encode_flexbuffer,
 )
-from frazil.flatbuf.columns import StringColumn
+from frazil.flatbuf.table import Table
 
 icechunk = pytest.importorskip("icechunk", minversion="2.3.0")
 pytestmark = pytest.mark.compat

@@ -10,34 +10,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
-from frazil.flatbuf import (
+from frazil.flatbuf.columns import (
+    ScalarColumn,
+    StringColumn,
+    StringVectorColumn,
+    StructColumn,
+    VectorColumn,
+)
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.schema import (
     Bytes,
-    Column,
     Field,
     Kind,
     Scalar,
-    ScalarColumn,
     ScalarVector,
     String,
-    StringColumn,
-    Strings,
     StringVector,
-    StringVectorColumn,
     Struct,
-    StructColumn,
     StructVector,
     SubTable,
-    SubTableColumn,
-    Table,
     TableSchema,
     TableVector,
-    TableVectorColumn,
     Union,
-    UnionColumn,
-    VectorColumn,
-    decode,
-    encode,
 )
+from frazil.flatbuf.strings import Strings
+from frazil.flatbuf.table import Column, SubTableColumn, Table, TableVectorColumn, UnionColumn
 from tests.examples_count import scaled
 
 SCALARS = ("?", "u1", "i1", "u2", "i2", "u4", "i4", "f4", "u8", "i8", "f8")

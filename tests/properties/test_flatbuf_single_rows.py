@@ -9,9 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
-from frazil.flatbuf import Table, TableSchema, decode, encode
-from frazil.flatbuf.decode import _decode_many
+from frazil.flatbuf.decode import _decode_many, decode
+from frazil.flatbuf.encode import encode
 from frazil.flatbuf.places import Places
+from frazil.flatbuf.schema import TableSchema
+from frazil.flatbuf.table import Table
 from tests.examples_count import scaled
 from tests.properties.test_flatbuf_roundtrip import NODE, ROOT, Maker
 

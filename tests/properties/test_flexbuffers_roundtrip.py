@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.errors import FormatError
-from frazil.flatbuf import Json, decode_flexbuffer, encode_flexbuffer
+from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 from tests.examples_count import scaled
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"]))

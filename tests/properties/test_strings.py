@@ -7,7 +7,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.flatbuf import StringColumn
+from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import LONGEST, Strings
 
 # Few different bytes, so that strings share beginnings, and zeros, which also fill up words.

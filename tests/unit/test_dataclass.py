@@ -78,6 +78,8 @@ def _results(cls: Any, seed: int) -> list[Any]:
     rng = random.Random(seed)
     names = [field.name for field in dataclasses.fields(cls)] if rng.random() < 0.5 else []
     kwargs = {name: rng.randrange(3) for name in ("a", "b", "c") if rng.random() < 0.8}
+    for _ in range(rng.choice([0, 9])):  # the first are made in another way than many
+        _outcome(lambda: cls(**kwargs))
     first = _outcome(lambda: cls(**kwargs))
     second = _outcome(lambda: cls(*kwargs.values()))
     questions: dict[str, Callable[[], Any]] = {

@@ -2,6 +2,7 @@
 
 import gc
 import pickle
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -89,3 +90,36 @@ def test_a_lazy_module_is_imported_when_it_is_used(pets: ModuleType) -> None:
 
 def test_a_package_is_pickled_by_its_name(pets: ModuleType) -> None:
     assert pickle.loads(pickle.dumps(pets)) is pets
+
+
+def test_a_process_that_forks_during_a_lazy_import_can_use_the_module(tmp_path: Path) -> None:
+    """Otherwise the module would stay locked in the child, by a thread that is not there."""
+    (tmp_path / "slow_pet.py").write_text("import time\nprint('begun')\ntime.sleep(1)\nlegs = 4")
+    code = """
+import os, sys, threading
+from frazil.lazy import lazy_module
+sys.path.insert(0, sys.argv[1])
+slow_pet = lazy_module("slow_pet")
+begun = threading.Event()
+
+class Output:
+    def write(self, text):
+        begun.set()
+
+    def flush(self): ...
+
+sys.stdout = Output()
+thread = threading.Thread(target=lambda: slow_pet.legs)
+thread.start()
+assert begun.wait(60)
+process = os.fork()
+assert slow_pet.legs == 4
+if not process:
+    os._exit(0)
+thread.join()
+assert os.waitpid(process, 0)[1] == 0
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path)], capture_output=True, timeout=120, check=False
+    )
+    assert not done.returncode, done.stderr.decode()

@@ -43,6 +43,7 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
         s3_refreshable_credentials as s3_refreshable_credentials,
         s3_static_credentials as s3_static_credentials,
     )
+    from frazil.api.error_kinds import ErrorKind as ErrorKind
     from frazil.api.history import AncestryGraph as AncestryGraph
     from frazil.api.regions import (
         read_region as read_region,
@@ -81,7 +82,6 @@ if TYPE_CHECKING:  # loaded at first use, from the modules below
     from frazil.api.values import (
         CommitMethod as CommitMethod,
         Diff as Diff,
-        ErrorKind as ErrorKind,
         FeatureFlag as FeatureFlag,
         ManifestFileInfo as ManifestFileInfo,
         RepoAvailability as RepoAvailability,
@@ -188,6 +188,7 @@ attach(
             "s3_refreshable_credentials",
             "s3_static_credentials",
         ],
+        "frazil.api.error_kinds": ["ErrorKind"],
         "frazil.api.history": ["AncestryGraph"],
         "frazil.api.regions": ["read_region", "write_region"],
         "frazil.api.repository": ["Repository"],
@@ -216,7 +217,6 @@ attach(
         "frazil.api.values": [
             "CommitMethod",
             "Diff",
-            "ErrorKind",
             "FeatureFlag",
             "ManifestFileInfo",
             "RepoAvailability",

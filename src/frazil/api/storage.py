@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from frazil.dataclass import dataclass
@@ -27,20 +28,18 @@ from frazil.format.storage_config import (
     StorageRetriesSettings,
     StorageSettings,
 )
+from frazil.lazy import lazy_module
 from frazil.objectstore import remote
-from frazil.objectstore.credentials import (
-    AzureCredentials,
-    AzureFromEnvCredentials,
-    GcsCredentials,
-    GcsFromEnvCredentials,
-    S3AnonymousCredentials,
-    S3Credentials,
-    S3FromEnvCredentials,
-)
 from frazil.objectstore.keys import clean_prefix
 from frazil.objectstore.local import LocalStore
-from frazil.objectstore.memory import MemoryStore
 from frazil.objectstore.protocol import ObjectStore
+
+if TYPE_CHECKING:
+    from frazil.objectstore import credentials as creds
+    from frazil.objectstore import memory
+else:
+    creds = lazy_module("frazil.objectstore.credentials")
+    memory = lazy_module("frazil.objectstore.memory")
 
 type Headers = Mapping[str, str] | None
 
@@ -67,20 +66,20 @@ class Storage(Displayed):
 
     def __repr__(self) -> str:
         match self.store:
-            case MemoryStore():
-                return "Storage.new_in_memory()"
             case LocalStore(root=root):
                 return f"Storage.new_local_filesystem({root!r})"
+            case memory.MemoryStore():
+                return "Storage.new_in_memory()"
             case store:
                 return f"Storage({store!r})"
 
     def __view__(self) -> View:
         """The location, without anything secret."""
         match self.store:
-            case MemoryStore():
-                return View(_TITLE, [("type", "in memory")])
             case LocalStore(root=root):
                 return View(_TITLE, [("type", "local filesystem"), ("path", str(root))])
+            case memory.MemoryStore():
+                return View(_TITLE, [("type", "in memory")])
         place = self.store.place
         if place is None:
             return View(_TITLE, [("type", repr(self.store))])
@@ -94,10 +93,10 @@ class Storage(Displayed):
     def default_settings(self) -> StorageSettings:
         """Returns settings that differ from the defaults, for which None stands."""
         match self.store:
-            case MemoryStore():
-                request_bytes = 1
             case LocalStore():
                 request_bytes = 4096
+            case memory.MemoryStore():
+                request_bytes = 1
             case _:
                 return StorageSettings()
         return StorageSettings(
@@ -131,7 +130,7 @@ class Storage(Displayed):
 
     @classmethod
     def new_in_memory(cls) -> "Storage":
-        return cls(MemoryStore())
+        return cls(memory.MemoryStore())
 
     @classmethod
     def new_local_filesystem(cls, path: str | os.PathLike[str]) -> "Storage":
@@ -143,7 +142,7 @@ class Storage(Displayed):
         config: S3Options,
         bucket: str,
         prefix: str | None,
-        credentials: S3Credentials | None = None,
+        credentials: "creds.S3Credentials | None" = None,
         legacy_rooted_keys: bool | None = None,  # noqa: FBT001 -- as in the reference
         *,
         read_headers: Headers = None,
@@ -165,7 +164,7 @@ class Storage(Displayed):
         config: S3Options,
         bucket: str,
         prefix: str | None,
-        credentials: S3Credentials | None = None,
+        credentials: "creds.S3Credentials | None" = None,
         *,
         read_headers: Headers = None,
         write_headers: Headers = None,
@@ -182,7 +181,7 @@ class Storage(Displayed):
         bucket: str,
         prefix: str | None,
         use_weak_consistency: bool,  # noqa: FBT001 -- as in the reference
-        credentials: S3Credentials | None = None,
+        credentials: "creds.S3Credentials | None" = None,
         legacy_rooted_keys: bool | None = None,  # noqa: FBT001 -- same
         *,
         read_headers: Headers = None,
@@ -222,7 +221,7 @@ class Storage(Displayed):
         bucket: str | None = None,
         prefix: str | None = None,
         account_id: str | None = None,
-        credentials: S3Credentials | None = None,
+        credentials: "creds.S3Credentials | None" = None,
         legacy_rooted_keys: bool | None = None,  # noqa: FBT001 -- as in the reference
         *,
         read_headers: Headers = None,
@@ -255,7 +254,7 @@ class Storage(Displayed):
         bucket: str,
         prefix: str | None,
         namespace: str,
-        credentials: S3Credentials | None = None,
+        credentials: "creds.S3Credentials | None" = None,
         legacy_rooted_keys: bool | None = None,  # noqa: FBT001 -- as in the reference
         *,
         read_headers: Headers = None,
@@ -278,7 +277,7 @@ class Storage(Displayed):
         cls,
         bucket: str,
         prefix: str | None,
-        credentials: GcsCredentials | None = None,
+        credentials: "creds.GcsCredentials | None" = None,
         *,
         config: Mapping[str, str] | None = None,
         read_headers: Headers = None,
@@ -289,7 +288,7 @@ class Storage(Displayed):
         place = remote.GcsPlace(
             bucket=bucket,
             prefix=clean_prefix(prefix),
-            credentials=credentials or GcsFromEnvCredentials(),
+            credentials=credentials or creds.GcsFromEnvCredentials(),
             config=header_pairs(config),
             read_headers=merge_headers(headers, read_headers),
             write_headers=merge_headers(headers, write_headers),
@@ -302,7 +301,7 @@ class Storage(Displayed):
         account: str,
         container: str,
         prefix: str | None,
-        credentials: AzureCredentials | None = None,
+        credentials: "creds.AzureCredentials | None" = None,
         *,
         config: Mapping[str, str] | None = None,
     ) -> "Storage":
@@ -310,7 +309,7 @@ class Storage(Displayed):
             account=account,
             container=container,
             prefix=clean_prefix(prefix),
-            credentials=credentials or AzureFromEnvCredentials(),
+            credentials=credentials or creds.AzureFromEnvCredentials(),
             config=header_pairs(config),
         )
         return cls(remote.RemoteStore(place))
@@ -406,10 +405,10 @@ def merge_headers(both: Headers, own: Headers) -> tuple[tuple[str, str], ...]:
 
 
 def _s3(
-    config: S3Options, bucket: str, prefix: str | None, credentials: S3Credentials | None
+    config: S3Options, bucket: str, prefix: str | None, credentials: "creds.S3Credentials | None"
 ) -> "remote.S3Place":
     require_type(bucket, str)
-    default = S3AnonymousCredentials() if config.anonymous else S3FromEnvCredentials()
+    default = creds.S3AnonymousCredentials() if config.anonymous else creds.S3FromEnvCredentials()
     return s3_place(
         config, bucket=bucket, credentials=credentials or default, prefix=clean_prefix(prefix)
     )

@@ -22,10 +22,10 @@ from frazil.format.storage_config import (
     TigrisStoreConfig,
 )
 from frazil.lazy import lazy_module
-from frazil.objectstore.credentials import GcsBearerCredential, S3StaticCredentials
 
 if TYPE_CHECKING:
     from frazil.api import credentials as creds
+    from frazil.objectstore.credentials import GcsBearerCredential, S3StaticCredentials
 else:  # for buckets only
     creds = lazy_module("frazil.api.credentials")
 
@@ -83,7 +83,7 @@ def s3_storage(
     expires_after: datetime | None = None,
     anonymous: bool | None = None,
     from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     force_path_style: bool = False,
     network_stream_timeout_seconds: int = 60,
@@ -190,7 +190,7 @@ def tigris_storage(
     expires_after: datetime | None = None,
     anonymous: bool | None = None,
     from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     network_stream_timeout_seconds: int = 60,
     checksum_algorithm: ChecksumAlgorithm | None = None,
@@ -245,7 +245,7 @@ def r2_storage(
     expires_after: datetime | None = None,
     anonymous: bool | None = None,
     from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     network_stream_timeout_seconds: int = 60,
     checksum_algorithm: ChecksumAlgorithm | None = None,
@@ -296,7 +296,7 @@ def hf_storage(
     session_token: str | None = None,
     expires_after: datetime | None = None,
     from_env: bool | None = None,
-    get_credentials: Callable[[], S3StaticCredentials] | None = None,
+    get_credentials: "Callable[[], S3StaticCredentials] | None" = None,
     scatter_initial_credentials: bool = False,
     network_stream_timeout_seconds: int = 60,
     legacy_rooted_keys: bool | None = None,
@@ -338,7 +338,7 @@ def gcs_storage(
     anonymous: bool | None = None,
     from_env: bool | None = None,
     config: dict[str, str] | None = None,
-    get_credentials: Callable[[], GcsBearerCredential] | None = None,
+    get_credentials: "Callable[[], GcsBearerCredential] | None" = None,
     scatter_initial_credentials: bool = False,
     read_headers: dict[str, str] | None = None,
     write_headers: dict[str, str] | None = None,

@@ -2,7 +2,6 @@
 
 from dataclasses import field
 from datetime import UTC, datetime
-from enum import StrEnum
 from operator import index
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -11,7 +10,6 @@ import numpy.typing as npt
 
 from frazil.clock import from_datetime, to_datetime
 from frazil.dataclass import dataclass
-from frazil.engine.changes import diff
 from frazil.engine.refs import repo_settings
 from frazil.engine.refs.ancestry import SnapshotBlock, SnapshotList
 from frazil.engine.refs.repo_settings import Flag, require_version_2
@@ -25,12 +23,14 @@ from frazil.format.generation import Generation
 from frazil.format.records import Displayed, View, fields_of
 from frazil.format.snapshot import ManifestFile
 from frazil.ids import SnapshotId
-from frazil.lazy import lazy_module
+from frazil.lazy import lazy_module, load
 
 if TYPE_CHECKING:
     from frazil.api import display
+    from frazil.engine.changes import diff
 else:  # only what is shown needs it
     display = lazy_module("frazil.api.display")
+    diff = lazy_module("frazil.engine.changes.diff")
 
 type AlphaVersion = Literal["alpha1", "alpha2"]
 CommitMethod = Literal["new_commit", "amend"]
@@ -231,7 +231,7 @@ class Diff(Displayed):
     _lists: dict[str, list[list[int]]] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, found: diff.Diff) -> "Diff":
+    def of(cls, found: "diff.Diff") -> "Diff":
         return cls(
             new_groups=set(found.new_groups.texts),
             new_arrays=set(found.new_arrays.texts),
@@ -364,109 +364,8 @@ def require_spec_version(version: SpecVersion | int | AlphaVersion | None) -> Ge
     raise ValueError(f"Unsupported version {number}")
 
 
-class ErrorKind(StrEnum):
-    """Values of `IcechunkError.kind`: equal to the strings that errors have there.
-
-    All of the reference's, including those that frazil never raises.
-    """
-
-    ANCESTOR_NODE_NOT_FOUND = "ancestor-node-not-found"
-    BAD_KEY_PREFIX = "bad-key-prefix"
-    BAD_METADATA = "bad-metadata"
-    BAD_PREFIX = "bad-prefix"
-    BAD_REDIRECT = "bad-redirect"
-    BAD_SNAPSHOT_CHAIN_FOR_DIFF = "bad-snapshot-chain-for-diff"
-    BRANCH_ALREADY_EXISTS = "branch-already-exists"
-    BRANCH_NOT_FOUND = "branch-not-found"
-    BRANCH_UPDATE_CONFLICT = "branch-update-conflict"
-    CANNOT_DELETE_MAIN = "cannot-delete-main"
-    CANNOT_FORK_READ_ONLY_SESSION = "cannot-fork-read-only-session"
-    CANNOT_PARSE_URL = "cannot-parse-url"
-    CHUNK_NOT_FOUND = "chunk-not-found"
-    COMMIT_CONFLICT = "commit-conflict"
-    COMMIT_NOT_ALLOWED = "commit-not-allowed"
-    CONCURRENCY = "concurrency"
-    CONFIG_DESERIALIZATION = "config-deserialization"
-    CONFIG_UPDATED = "config-updated"
-    CONFLICTING_PATH_NOT_FOUND = "conflicting-path-not-found"
-    DESERIALIZATION = "deserialization"
-    DUPLICATE_SNAPSHOT_ID = "duplicate-snapshot-id"
-    EMPTY_PREFIX_CREATION = "empty-prefix-creation"
-    FEATURE_FLAG_DISABLED = "feature-flag-disabled"
-    FLUSH = "flush"
-    GC_DELETES_FAILING = "gc-deletes-failing"
-    INCONSISTENT_MANIFESTS = "inconsistent-manifests"
-    INVALID_ARRAY_METADATA = "invalid-array-metadata"
-    INVALID_BYTE_RANGE = "invalid-byte-range"
-    INVALID_CHUNK_INDEX = "invalid-chunk-index"
-    INVALID_COMMIT_CONFIGURATION = "invalid-commit-configuration"
-    INVALID_CREDENTIALS = "invalid-credentials"
-    INVALID_FEATURE_FLAG = "invalid-feature-flag"
-    INVALID_FILE_FORMAT = "invalid-file-format"
-    INVALID_KEY = "invalid-key"
-    INVALID_MANIFEST_SPLIT_INDEX = "invalid-manifest-split-index"
-    INVALID_OBJECT_SIZE = "invalid-object-size"
-    INVALID_PATH = "invalid-path"
-    INVALID_REF_NAME = "invalid-ref-name"
-    INVALID_REF_TYPE = "invalid-ref-type"
-    INVALID_REPOSITORY_MIGRATION = "invalid-repository-migration"
-    INVALID_SNAPSHOT_ID = "invalid-snapshot-id"
-    INVALID_VIRTUAL_REF = "invalid-virtual-ref"
-    IO = "io"
-    KEY_NOT_FOUND = "key-not-found"
-    MANIFEST_INFO_NOT_FOUND = "manifest-info-not-found"
-    MERGE_FAILED = "merge-failed"
-    MERGE_NOT_ALLOWED = "merge-not-allowed"
-    MOVE_DESTINATION_PARENT_MISSING = "move-destination-parent-missing"
-    MOVE_DESTINATION_PARENT_NOT_GROUP = "move-destination-parent-not-group"
-    MOVE_INTO_SELF_OR_DESCENDANT = "move-into-self-or-descendant"
-    MOVE_WONT_OVERWRITE = "move-wont-overwrite"
-    NODE_ALREADY_EXISTS = "node-already-exists"
-    NODE_NOT_FOUND = "node-not-found"
-    NON_REARRANGE_SESSION = "non-rearrange-session"
-    NOT_ALLOWED = "not-allowed"
-    NOT_AN_ARRAY = "not-an-array"
-    NOT_A_GROUP = "not-a-group"
-    NOT_ON_BRANCH = "not-on-branch"
-    NO_AMEND_FOR_INITIAL_COMMIT = "no-amend-for-initial-commit"
-    NO_CHANGES_TO_COMMIT = "no-changes-to-commit"
-    NO_CONTAINER_FOR_VIRTUAL_CHUNK = "no-container-for-virtual-chunk"
-    NO_SNAPSHOT = "no-snapshot"
-    NO_SNAPSHOT_AT_TIME = "no-snapshot-at-time"
-    OBJECT_NOT_FOUND = "object-not-found"
-    OBJECT_STORE = "object-store"
-    PARENT_DIRECTORY_NOT_CLEAN = "parent-directory-not-clean"
-    PARTIAL_VALUES_PANIC = "partial-values-panic"
-    PICKLE = "pickle"
-    POISON_LOCK = "poison-lock"
-    READ_ONLY_REPOSITORY = "read-only-repository"
-    READ_ONLY_SESSION = "read-only-session"
-    READ_ONLY_STORAGE = "read-only-storage"
-    READ_ONLY_STORE = "read-only-store"
-    REARRANGE_SESSION_ONLY = "rearrange-session-only"
-    REBASE_FAILED = "rebase-failed"
-    REBASE_TX_LOG_PRUNED = "rebase-tx-log-pruned"
-    REF_NOT_FOUND = "ref-not-found"
-    REPOSITORY_NOT_FOUND = "repository-not-found"
-    REPO_INFO_UPDATED = "repo-info-updated"
-    SEMAPHORE_ACQUIRE = "semaphore-acquire"
-    SERIALIZATION = "serialization"
-    SNAPSHOT_NOT_FOUND = "snapshot-not-found"
-    SNAPSHOT_TIMESTAMP = "snapshot-timestamp"
-    STORAGE_CONFIG = "storage-config"
-    STORAGE_OTHER = "storage-other"
-    TAG_ALREADY_EXISTS = "tag-already-exists"
-    TAG_ERROR = "tag-error"
-    TAG_NOT_FOUND = "tag-not-found"
-    TAG_PREVIOUSLY_DELETED = "tag-previously-deleted"
-    THROTTLED = "throttled"
-    UNAUTHORIZED_VIRTUAL_CHUNK_CONTAINER = "unauthorized-virtual-chunk-container"
-    UNCOMMITTED_CHANGES = "uncommitted-changes"
-    UNIMPLEMENTED = "unimplemented"
-    UNKNOWN = "unknown"
-    UNSUPPORTED_OPERATION_FOR_VERSION = "unsupported-operation-for-version"
-    UNSUPPORTED_SPEC_VERSION = "unsupported-spec-version"
-    UPDATE_ATTEMPTS_EXHAUSTED = "update-attempts-exhausted"
-    VIRTUAL_CHUNK_FETCH = "virtual-chunk-fetch"
-    VIRTUAL_CHUNK_MODIFIED = "virtual-chunk-modified"
-    ZERO_LENGTH_CHUNK = "zero-length-chunk"
+def __getattr__(name: str) -> object:
+    """The class of a hundred names that few programs use; pickles look for it here."""
+    if name == "ErrorKind":
+        return load("frazil.api.error_kinds", name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -4,17 +4,22 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from frazil.api.storage import Storage
 from frazil.dataclass import dataclass
-from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualChunkAccess
-from frazil.engine.files.virtual_chunks import home_of
+from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualChunkAccess, home_of
 from frazil.engine.repository import Repository
 from frazil.format.limits import Limits
 from frazil.format.storage_config import ObjectStoreConfig
-from frazil.objectstore.credentials import AnyCredential
+from frazil.lazy import lazy_module
 
-type GivenAccess = Mapping[str, AnyCredential | None] | VirtualChunkAccess | None
+if TYPE_CHECKING:
+    from frazil.objectstore import credentials as creds
+else:
+    creds = lazy_module("frazil.objectstore.credentials")
+
+type GivenAccess = Mapping[str, creds.AnyCredential | None] | VirtualChunkAccess | None
 
 _PACKAGE = str(Path(__file__).parents[1])  # a warning is about the code that called frazil
 _EXPLICIT = {  # by scheme: credentials in place of the deprecated None

@@ -7,15 +7,18 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from frazil.clock import Clock, system_clock
-from frazil.engine.changes.diff import Diff, SnapshotPaths, summarise
 from frazil.engine.files.caches import Caches
 from frazil.engine.files.files import Files, preload_manifests
 from frazil.engine.files.object_stores import portable_settings, with_settings
 from frazil.engine.files.settings import Settings, limited_config
-from frazil.engine.files.virtual_access import NO_AUTHORIZATION, VirtualAccess, VirtualChunkAccess
-from frazil.engine.files.virtual_chunks import trust_home_endpoint
+from frazil.engine.files.virtual_access import (
+    NO_AUTHORIZATION,
+    VirtualAccess,
+    VirtualChunkAccess,
+    trust_home_endpoint,
+)
 from frazil.engine.refs import ancestry as history
-from frazil.engine.refs import ops_log, refs, repo_settings
+from frazil.engine.refs import refs, repo_settings
 from frazil.engine.refs.ancestry import SnapshotBlock, SnapshotRecord, ancestor_blocks, ancestors
 from frazil.engine.refs.commit_metadata import require_json
 from frazil.engine.refs.entries import entry_of, files_of, find_repository, find_spec_version
@@ -39,9 +42,13 @@ from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import ObjectStore
 
 if TYPE_CHECKING:
+    from frazil.engine.changes import diff as diffs
+    from frazil.engine.refs import ops_log
     from frazil.format import config_codec
 else:  # most repositories have the default configuration
     config_codec = lazy_module("frazil.format.config_codec")
+    diffs = lazy_module("frazil.engine.changes.diff")
+    ops_log = lazy_module("frazil.engine.refs.ops_log")
 
 
 class Repository:
@@ -385,13 +392,13 @@ class Repository:
         history.require_row(self._entry.fetch(), snapshot)
         return self._files.fetch_snapshot(snapshot).manifest_files
 
-    def diff(self, start: SnapshotId, end: SnapshotId) -> Diff:
+    def diff(self, start: SnapshotId, end: SnapshotId) -> "diffs.Diff":
         """Changes from `start` to its descendant `end`."""
         info = self._entry.fetch()
         first, last = history.require_row(info, start), history.require_row(info, end)
         logs = history.log_ids_between(info, first, last)
-        path_of = SnapshotPaths(*map(self._files.fetch_node_names, (end, start)))
-        return summarise(self._files.fetch_logs(logs), path_of)
+        path_of = diffs.SnapshotPaths(*map(self._files.fetch_node_names, (end, start)))
+        return diffs.summarise(self._files.fetch_logs(logs), path_of)
 
     # Shared parts
 

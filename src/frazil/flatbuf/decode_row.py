@@ -59,7 +59,7 @@ _FIRST: Ints = as_readonly(np.zeros(1, np.int64))
 _I4 = Struct("<i")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Slot:
     """A field as the decoder needs it, looked up once for each schema."""
 
@@ -69,7 +69,16 @@ class _Slot:
     kind: Kind
     size: int
     align: int
-    absent: Column | None  # of a table without the field; None if it is required
+    required: bool
+    _absent: Column | None = None
+
+    def absent(self) -> Column:
+        """The column of a table without the field. Raises FormatError if it is required."""
+        if self.required:
+            raise FormatError(f"{self.what} is required, missing in row 0")
+        if self._absent is None:
+            self._absent = absent_column(self.kind, 1)
+        return self._absent
 
 
 @lru_cache(maxsize=256)
@@ -81,24 +90,10 @@ def _slots(schema: TableSchema) -> tuple[_Slot, ...]:
             field.slot,
             field.kind,
             *((1, 1) if isinstance(field.kind, Union) else inline_size(field.kind)),
-            None if field.required else absent_column(field.kind, 1),
+            field.required,
         )
         for field in schema.fields
     )
-
-
-def prepare(schema: TableSchema) -> None:
-    """Looks up what decoding a table of this schema takes, and those that it may hold.
-
-    Done on import, so that the first file of a process need not wait.
-    """
-    for slot in _slots(schema):
-        match slot.kind:
-            case TableVector(inner) | SubTable(inner):
-                prepare(inner)
-            case Union(variants):
-                for inner in variants.values():
-                    prepare(inner)
 
 
 class Row:
@@ -150,11 +145,7 @@ def decode_row(
     columns: dict[str, Column] = {}
     for slot in _slots(schema):
         column = _decode_slot(row, slot, decode_rows, decode_strings)
-        if column is None:
-            if slot.absent is None:
-                raise FormatError(f"{slot.what} is required, missing in row 0")
-            column = slot.absent
-        columns[slot.name] = column
+        columns[slot.name] = slot.absent() if column is None else column
     return Table(schema, 1, MappingProxyType(columns))
 
 

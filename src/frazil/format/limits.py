@@ -10,6 +10,8 @@ from typing import Final
 from frazil.dataclass import dataclass
 from frazil.errors import InvalidInputError
 
+MAX_METADATA_BYTES: Final = 2**31 - 1  # the format has no larger files
+
 _MIB: Final = 1 << 20
 _FREE_BYTES: Final = 256 * _MIB  # a file may be as large as that, however small it is stored
 
@@ -26,7 +28,7 @@ class Limits:
     what a stored configuration may ask for.
     """
 
-    metadata_bytes: int = 2**31 - 1  # the format has no larger ones
+    metadata_bytes: int = MAX_METADATA_BYTES
     expansion: int = 1000
     chunk_bytes: int = 4 << 30
     cached_chunk_bytes: int = 1 << 30

@@ -6,7 +6,7 @@ chunk id first, then for a compressed location, a location, and inline data.
 """
 
 from collections.abc import Buffer
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,7 @@ from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.ragged import Bools, Ints, concat_arrays, even_length, gather, splits_of
-from frazil.flatbuf.record_encoder import UniformRows, encode_record, raw_cells
 from frazil.flatbuf.table import Table, TableVectorColumn
 from frazil.format.chunk_refs import (
     ChunkRefs,
@@ -37,6 +35,14 @@ from frazil.format.locations import (
 )
 from frazil.format.schemas import ARRAY_MANIFEST, CHUNK_REF, IDENTIFIER, MANIFEST
 from frazil.ids import ManifestId, NodeId
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from frazil.flatbuf import encode as encoder
+    from frazil.flatbuf import record_encoder
+else:
+    encoder = lazy_module("frazil.flatbuf.encode")
+    record_encoder = lazy_module("frazil.flatbuf.record_encoder")
 
 __all__ = ["LocationCompression", "Manifest", "decode_manifest", "encode_manifest"]
 
@@ -105,9 +111,9 @@ def encode_manifest(
         record = _record(manifest.id, arrays, spec_version)
     if record is None:
         table = _table(manifest.id, arrays, location_compression, spec_version)
-        payload = encode_parts(table, identifier=IDENTIFIER)
+        payload = encoder.encode_parts(table, identifier=IDENTIFIER)
     else:
-        payload = encode_record(MANIFEST, record, identifier=IDENTIFIER)
+        payload = record_encoder.encode_record(MANIFEST, record, identifier=IDENTIFIER)
     return encode_envelope(payload, FileType.MANIFEST, level=level, spec_version=spec_version)
 
 
@@ -160,25 +166,30 @@ def _record(name: ManifestId, arrays: Arrays, spec_version: int) -> dict[str, An
     }
 
 
-def _uniform_rows(refs: ChunkRefs) -> UniformRows | None:
+def _uniform_rows(refs: ChunkRefs) -> "record_encoder.UniformRows | None":
     """The references of an array if all are native, or all inline and of one length."""
     kind, count = refs.kind[0], len(refs)
     if kind == RefKind.VIRTUAL or not (refs.kind == kind).all():
         return None
     sample: dict[str, Any] = {"index": [0] * refs.ndim}
-    fields = {"index": raw_cells(refs.index, "<u4")}
+    fields = {"index": record_encoder.raw_cells(refs.index, "<u4")}
     if kind == RefKind.NATIVE:
         sample |= {"chunk_id": bytes(12), "length": 0}
-        fields |= {"chunk_id": refs.chunk_id, "length": raw_cells(refs.length, "<u8")}
+        fields |= {
+            "chunk_id": refs.chunk_id,
+            "length": record_encoder.raw_cells(refs.length, "<u8"),
+        }
         if refs.offset.any():
-            sample["offset"], fields["offset"] = 0, raw_cells(refs.offset, "<u8")
-        return UniformRows(sample, fields, count)
+            sample["offset"], fields["offset"] = 0, record_encoder.raw_cells(refs.offset, "<u8")
+        return record_encoder.UniformRows(sample, fields, count)
     length, codes = int(refs.length[0]), refs.inline.codes
     if not ((refs.length == length) & (codes >= 0)).all():
         return None
     sample["inline"] = bytes(length)
     content = refs.inline.strings.take(codes).joined()
-    return UniformRows(sample, fields | {"inline": content.reshape(count, length)}, count)
+    return record_encoder.UniformRows(
+        sample, fields | {"inline": content.reshape(count, length)}, count
+    )
 
 
 def _references(refs: ChunkRefs) -> list[dict[str, Any]]:

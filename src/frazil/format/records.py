@@ -193,8 +193,11 @@ class Record(Displayed):
 
     def __setattr__(self, name: str, value: Any) -> None:
         record: Any = type(self)
-        check = _checks(record).get(name)
-        super().__setattr__(name, value if check is None else check(value))
+        field = record.__dataclass_fields__.get(name)
+        if field is None or value is not field.default:  # most are not set, and need no check
+            check = _checks(record).get(name)
+            value = value if check is None else check(value)
+        super().__setattr__(name, value)
 
 
 def _default_view(default: object) -> object:

@@ -3,7 +3,7 @@
 from collections.abc import Buffer, Iterable, Mapping, Sequence
 from dataclasses import replace
 from struct import Struct
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
@@ -17,10 +17,7 @@ from frazil.flatbuf.columns import (
     VectorColumn,
 )
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.decode_row import prepare
-from frazil.flatbuf.encode import encode_parts, encode_tables
 from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
-from frazil.flatbuf.record_encoder import RecordTarget, encode_record, place_of
 from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata, metadata_records
@@ -39,14 +36,17 @@ from frazil.format.update_log import (
     number_of,
 )
 from frazil.ids import SnapshotId
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from frazil.flatbuf import encode as encoder
+    from frazil.flatbuf import record_encoder
+else:
+    encoder = lazy_module("frazil.flatbuf.encode")
+    record_encoder = lazy_module("frazil.flatbuf.record_encoder")
 
 _DELETED = ("tag.", "/ref.json.deleted")  # a tag's own name never has a slash
 _MAX_ROWS = 2**31 - 1  # parents are counted in 32 bits with a sign
-
-
-# Tables of no rows are made once; on import, so that the first file of a process need not wait.
-Table.empty(REPO_STATE)
-prepare(REPO_STATE)
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
@@ -183,7 +183,7 @@ def decode_log_page(data: Buffer, *, max_size: int | None = None) -> LogPage:
 def encode_repo_info(info: RepoInfo, *, level: int = 3) -> bytes:
     root = repo_table(info, info.snapshots.table, UpdateLog.of(info.updates).table)
     return encode_envelope(
-        encode_parts(root, identifier=IDENTIFIER), FileType.REPO_INFO, level=level
+        encoder.encode_parts(root, identifier=IDENTIFIER), FileType.REPO_INFO, level=level
     )
 
 
@@ -289,12 +289,13 @@ def _whole_tail(info: RepoInfo) -> Tail | None:
     table, log = info.snapshots.table, UpdateLog.of(info.updates).table
     if not len(table) or not len(log) or not table.scalar("parent_offset").present.all():
         return None
-    data, (snapshots, updates) = encode_tables([table, log])
+    data, (snapshots, updates) = encoder.encode_tables([table, log])
     if len(data) > _MAX_BYTES // 2:
         return None
     first = int(snapshots[0])
     size = len(data)
-    place = place_of(data, first, PARENT) - first  # in every row: they are laid out alike
+    # In every row: they are laid out alike.
+    place = record_encoder.place_of(data, first, PARENT) - first
     return Tail(data, size - snapshots, size - snapshots - place, size - updates, 0)
 
 
@@ -306,7 +307,7 @@ def _next_tail(info: RepoInfo) -> Tail | None:
     tail = snapshots.encoded_in
     if not isinstance(tail, Tail) or log.encoded_in is not tail or tail.steps >= MOST_STEPS:
         return None
-    target = RecordTarget()
+    target = record_encoder.RecordTarget()
     row = snapshots.new_row
     at = -1
     if row is not None:
@@ -319,7 +320,7 @@ def _next_tail(info: RepoInfo) -> Tail | None:
     rows, parents = tail.snapshots, tail.parents
     if row is not None:
         rows = _insert(rows, row, size - at)
-        parents = _insert(parents, row, size - place_of(target.data, at, PARENT))
+        parents = _insert(parents, row, size - record_encoder.place_of(target.data, at, PARENT))
     old = tail.updates[1 : len(log) - len(fresh) + 1] if fresh else tail.updates
     updates = np.concatenate([size - np.array(fresh, dtype=np.int64), old])
     return Tail(bytes(target.data) + data, rows, parents, updates, tail.steps + 1)
@@ -351,7 +352,7 @@ def _front(info: RepoInfo, tail: Tail) -> tuple[bytes, bytes, bytes]:
     total = end + padding + len(tail.data)
     root = int.from_bytes(head[:4], "little")
     for slot, vector in ((SNAPSHOTS, first), (UPDATES, second)):
-        place = place_of(head, root, slot)
+        place = record_encoder.place_of(head, root, slot)
         head[place : place + 4] = (vector - place).to_bytes(4, "little")
     return (
         bytes(head),
@@ -363,9 +364,9 @@ def _front(info: RepoInfo, tail: Tail) -> tuple[bytes, bytes, bytes]:
 def _encode_head(info: RepoInfo) -> bytearray:
     """A repo info without snapshots and updates."""
     if len(info.tags) + len(info.branches) + len(info.deleted_tags) <= _FEW:
-        return encode_record(REPO, _head(info), identifier=IDENTIFIER)
+        return record_encoder.encode_record(REPO, _head(info), identifier=IDENTIFIER)
     root = repo_table(info, Table.empty(SNAPSHOT_INFO), Table.empty(UPDATE))
-    return bytearray(b"".join(encode_parts(root, identifier=IDENTIFIER)))
+    return bytearray(b"".join(encoder.encode_parts(root, identifier=IDENTIFIER)))
 
 
 def _vector(position: int, targets: Ints) -> bytes:
@@ -498,7 +499,7 @@ def _tail_of(payload: bytes) -> Tail | None:
 
 def _find_vector(payload: bytes, root: int, slot: int) -> tuple[int, int] | None:
     """Position and length of a vector of the root; None if it is not inside the payload."""
-    place = place_of(payload, root, slot)
+    place = record_encoder.place_of(payload, root, slot)
     at = place + int.from_bytes(payload[place : place + 4], "little")
     count = int.from_bytes(payload[at : at + 4], "little")
     inside = MARK.size <= at and at % 4 == 0 and at + 4 + 4 * count <= len(payload)

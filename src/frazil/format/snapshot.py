@@ -6,7 +6,7 @@ takes the newer form, and the older one again when a file of version 1 is writte
 
 from collections.abc import Buffer, Iterator, Sequence
 from struct import pack
-from typing import Any, overload, override
+from typing import TYPE_CHECKING, Any, overload, override
 
 import numpy as np
 import numpy.typing as npt
@@ -15,10 +15,7 @@ from frazil.dataclass import dataclass
 from frazil.errors import FormatError
 from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
 from frazil.flatbuf.decode import decode
-from frazil.flatbuf.decode_row import prepare
-from frazil.flatbuf.encode import encode_parts
 from frazil.flatbuf.flexbuffers import Json
-from frazil.flatbuf.record_encoder import encode_record
 from frazil.flatbuf.table import Column, Table, TableVectorColumn
 from frazil.format.envelope import FileType, decode_envelope, encode_envelope
 from frazil.format.metadata import decode_metadata, encode_metadata, metadata_records
@@ -45,6 +42,14 @@ from frazil.format.schemas import (
     SWAPPED_LIST,
 )
 from frazil.ids import ManifestId, SnapshotId
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from frazil.flatbuf import encode as encoder
+    from frazil.flatbuf import record_encoder
+else:
+    encoder = lazy_module("frazil.flatbuf.encode")
+    record_encoder = lazy_module("frazil.flatbuf.record_encoder")
 
 __all__ = [
     "ArrayData",
@@ -77,11 +82,6 @@ MANIFEST_FILE_INFO = np.dtype(
         "itemsize": 32,
     }
 )
-
-
-# Tables of no rows are made once; on import, so that the first file of a process need not wait.
-Table.empty(SNAPSHOT)
-prepare(SNAPSHOT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,9 +235,9 @@ def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2
     payload: bytearray | list[Buffer]
     if spec_version >= 2 and snapshot.nodes.listed is not None:
         record = _record(snapshot, snapshot.nodes.listed, files)
-        payload = encode_record(SNAPSHOT, record, identifier=IDENTIFIER)
+        payload = record_encoder.encode_record(SNAPSHOT, record, identifier=IDENTIFIER)
     else:
-        payload = encode_parts(_table(snapshot, files, spec_version), identifier=IDENTIFIER)
+        payload = encoder.encode_parts(_table(snapshot, files, spec_version), identifier=IDENTIFIER)
     return encode_envelope(payload, FileType.SNAPSHOT, level=level, spec_version=spec_version)
 
 

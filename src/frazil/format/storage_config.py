@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import field, fields, replace
 from enum import Enum
 from functools import lru_cache
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -18,20 +18,12 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.ragged import Bools, Ints
 from frazil.flatbuf.strings import Strings
 from frazil.format.records import NONZERO_U16, NONZERO_U64, U32, U64, Record
-from frazil.format.urls import (
-    VCC,
-    container_name,
-    contains_any,
-    decode_path,
-    decode_paths,
-    has_odd_segments,
-    longest_prefix,
-    normalize_location,
-    odd_key,
-    place_of,
-    starts_with,
-    unknown_container_error,
-)
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from frazil.format import urls
+else:
+    urls = lazy_module("frazil.format.urls")
 
 
 class ChecksumAlgorithm(Enum):
@@ -175,7 +167,7 @@ class StorageSettings(Record):
 
 _logger = logging.getLogger("frazil")
 
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
+_SCHEME = r"([A-Za-z][A-Za-z0-9+.-]*):"
 _STORES: Mapping[str, tuple[type[ObjectStoreConfig], ...]] = {
     "s3": (S3StoreConfig, S3CompatibleStoreConfig, TigrisStoreConfig),
     "tigris": (TigrisStoreConfig,),
@@ -196,7 +188,7 @@ def require_container(container: VirtualChunkContainer) -> None:
     prefix, name = container.url_prefix, container.name
     if not prefix.endswith("/"):
         raise _invalid_error("VirtualChunkContainer url_prefix must end in a / character")
-    found = _SCHEME.match(prefix)
+    found = re.match(_SCHEME, prefix)
     if found is None:
         raise _invalid_error(f"url_prefix {prefix!r}: relative URL without a base")
     scheme = found[1].lower()
@@ -255,28 +247,28 @@ class Containers:
         for container in self.listed:
             if container.name == name:
                 return container
-        raise unknown_container_error(name)
+        raise urls.unknown_container_error(name)
 
     def complete(self, location: str) -> str:
         """The location with the prefix of the container that it is relative to."""
-        name = container_name(location)
+        name = urls.container_name(location)
         if name is None:
             return location
-        if location == VCC + name:  # without a slash it names nothing in there
-            raise unknown_container_error(name)
-        return self.named(name).url_prefix + location[len(f"{VCC}{name}/") :]
+        if location == urls.VCC + name:  # without a slash it names nothing in there
+            raise urls.unknown_container_error(name)
+        return self.named(name).url_prefix + location[len(f"{urls.VCC}{name}/") :]
 
     def find(self, location: str) -> VirtualChunkContainer | None:
         """The one that covers a regular, complete location."""
-        text = decode_path(location)
+        text = urls.decode_path(location)
         fitting = [each for each in self.listed if text.startswith(_comparable(each))]
         return max(fitting, key=lambda each: len(_comparable(each)), default=None)
 
     def covering(self, texts: Strings) -> Ints:
         """(m,) the number of the container that covers each regular location, -1 if none does."""
         prefixes = [_comparable(each).encode(errors="surrogateescape") for each in self.listed]
-        names = [f"{VCC}{each.name}/".encode() for each in self.listed]
-        found = longest_prefix(decode_paths(texts), [*prefixes, *names])
+        names = [f"{urls.VCC}{each.name}/".encode() for each in self.listed]
+        found = urls.longest_prefix(urls.decode_paths(texts), [*prefixes, *names])
         return np.where(found < len(prefixes), found, found - len(prefixes))
 
     def addressable(self, texts: Strings, containers: Ints) -> Bools:
@@ -286,18 +278,18 @@ class Containers:
         rows = rows[careful[containers[rows]]] if len(rows) else rows
         answer = np.ones(len(texts), np.bool_)
         for row in rows[self._suspicious(texts.take(rows), containers[rows])].tolist():
-            location = normalize_location(self.complete(texts.text(row)))
-            answer[row] = not has_odd_segments(place_of(location).key)
+            location = urls.normalize_location(self.complete(texts.text(row)))
+            answer[row] = not urls.has_odd_segments(urls.place_of(location).key)
         return answer
 
     def _suspicious(self, texts: Strings, containers: Ints) -> Bools:
         """True where a key may have odd segments; the slashes after the scheme do not count."""
         schemes = [_comparable(each).index("://") + 3 for each in self.listed]
-        relative = starts_with(texts, VCC.encode())
-        data = decode_paths(texts)
-        skipped = np.where(relative, len(VCC), np.array([*schemes, 0])[containers])
+        relative = urls.starts_with(texts, urls.VCC.encode())
+        data = urls.decode_paths(texts)
+        skipped = np.where(relative, len(urls.VCC), np.array([*schemes, 0])[containers])
         tails = Strings(data.heap, data.start + skipped, data.length - skipped)
-        return contains_any(tails, (b"//", b"/."))
+        return urls.contains_any(tails, (b"//", b"/."))
 
     def require_covered(self, location: str) -> None:
         """Raises InvalidInputError if a regular location is nowhere, or names nothing there."""
@@ -309,7 +301,7 @@ class Containers:
                 kind="no-container-for-virtual-chunk",
             )
         if not self.addressable(texts, found)[0]:
-            raise odd_key(place_of(normalize_location(self.complete(location))).key)
+            raise urls.odd_key(urls.place_of(urls.normalize_location(self.complete(location))).key)
 
     def covered(self, texts: Strings) -> Bools:
         """(m,) whether `require_covered` would have nothing to say."""
@@ -319,8 +311,8 @@ class Containers:
 
 def require_addressable(store: ObjectStoreConfig, key: str) -> None:
     """Raises InvalidInputError for a key that only S3 could hold."""
-    if not isinstance(store, _TAKE_ANY_KEY) and has_odd_segments(key):
-        raise odd_key(key)
+    if not isinstance(store, _TAKE_ANY_KEY) and urls.has_odd_segments(key):
+        raise urls.odd_key(key)
 
 
 def _comparable(container: VirtualChunkContainer) -> str:
@@ -330,4 +322,4 @@ def _comparable(container: VirtualChunkContainer) -> str:
 @lru_cache(maxsize=1024)  # asked for every location
 def _comparable_prefix(prefix: str) -> str:
     """The prefix as locations are compared with it; that of a default container is a scheme."""
-    return prefix if prefix.endswith("://") else decode_path(normalize_location(prefix))
+    return prefix if prefix.endswith("://") else urls.decode_path(urls.normalize_location(prefix))

@@ -30,6 +30,7 @@ from frazil.format.envelope import (
     encode_envelope,
     encode_envelope_stream,
 )
+from frazil.format.limits import MAX_METADATA_BYTES
 from frazil.format.nodes import Nodes, id_column
 from frazil.format.schemas import (
     ARRAY_UPDATED_CHUNKS,
@@ -446,14 +447,13 @@ def _split(logs: Table) -> list[TransactionLog]:
 # Stripes are those of flatbuf/encode.py. Fewer rows stand behind one vtable, one after the other.
 
 _ROWS_AT_ONCE = 1 << 16
-MAX_LOG_BYTES = 2**31 - 1
 _ARRAY_VTABLE = struct.pack("<4H", 8, 16, 4, 12)
 _ROW_VTABLE = struct.pack("<4H", 6, 8, 4, 0)  # and two bytes to the next multiple of four
 _ROW_HEAD = 12  # table 8, length of the coordinates 4
 
 
 def require_log_fits(
-    chunks: Sequence[tuple[int, int]], *, nodes: int = 0, max_bytes: int = MAX_LOG_BYTES
+    chunks: Sequence[tuple[int, int]], *, nodes: int = 0, max_bytes: int = MAX_METADATA_BYTES
 ) -> None:
     """Raises FormatError if no log can list as many chunks, given as (count, ndim) of each array.
 
@@ -479,7 +479,7 @@ def encode_txlog_stream(
     *,
     level: int = 3,
     spec_version: int = 2,
-    max_bytes: int = MAX_LOG_BYTES,
+    max_bytes: int = MAX_METADATA_BYTES,
 ) -> bytes:
     """The file of `log`, in which these chunks are listed too: sets of an array are disjoint.
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import IntEnum
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any, overload
 
 import numpy as np
@@ -176,7 +176,6 @@ KINDS: Mapping[int, Callable[..., UpdateKind]] = {
 }
 type Ids = Callable[[npt.NDArray[np.uint8]], Sequence[object]]  # of (n, 12) raw ones
 _NUMBERS: dict[object, int] = {kind: number for number, kind in KINDS.items()}
-_NONE = {number: Table.empty(UPDATE_KINDS[number]) for number in KINDS}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -338,10 +337,11 @@ def encode_updates(updates: Sequence[Update]) -> Table:
     for number, update in zip(numbers, updates, strict=True):
         index.append(len(by_number[number]))
         by_number[number].append(update.kind)
+    none = _no_updates()
     variants = {
         number: Table.build(UPDATE_KINDS[number], len(kinds), **_columns(number, kinds))
         if kinds
-        else _NONE[number]
+        else none[number]
         for number, kinds in by_number.items()
     }
     return Table.build(
@@ -353,6 +353,11 @@ def encode_updates(updates: Sequence[Update]) -> Table:
         updated_at=ScalarColumn.of([update.updated_at_us for update in updates], "u8"),
         backup_path=StringColumn.from_list([update.backup_path for update in updates]),
     )
+
+
+@cache
+def _no_updates() -> Mapping[int, Table]:
+    return {number: Table.empty(UPDATE_KINDS[number]) for number in KINDS}
 
 
 def decode_status(table: Table, row: int) -> RepoStatus:

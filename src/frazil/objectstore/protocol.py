@@ -404,7 +404,7 @@ def is_older(modified_at_us: int, before_us: int) -> bool:
 
 _ANY = "*"
 _WEAK = "W/"
-_LISTED = re.compile(r'(?:W/)?"[^"]*"|[^\s,"]+')  # a comma between quotes is part of an ETag
+_LISTED = r'(?:W/)?"[^"]*"|[^\s,"]+'  # a comma between quotes is part of an ETag
 
 
 @dataclass(frozen=True, slots=True)
@@ -421,7 +421,7 @@ class SameETag:
         if self.etag.strip() == _ANY or _strip_quotes(self.etag) == _strip_quotes(current):
             return True  # by itself it may also hold a comma without quotes
         return current != "" and _strip_quotes(current) in map(
-            _strip_quotes, _LISTED.findall(self.etag)
+            _strip_quotes, re.findall(_LISTED, self.etag)
         )
 
 

@@ -22,6 +22,7 @@ cannot be written to, as with other Icechunk clients: they could not read the ch
 
 from collections.abc import Iterator
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -29,9 +30,11 @@ import numpy.typing as npt
 from frazil.dataclass import dataclass
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, require_type
-from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.nodes import Node
 from frazil.paths import ROOT, NodePath
+
+if TYPE_CHECKING:
+    from frazil.format.chunk_refs import ChunkRefs
 
 METADATA_FILE = "zarr.json"
 CHUNK_MARKER = "c"
@@ -151,7 +154,7 @@ class _Chunks:
     path: NodePath
     index: tuple[int, ...]
 
-    def batches(self, session: Session) -> Iterator[ChunkRefs]:
+    def batches(self, session: Session) -> "Iterator[ChunkRefs]":
         for refs in session.chunk_refs(self.path):
             rows = np.flatnonzero(self._matches(refs.index))
             if len(rows):

@@ -30,7 +30,6 @@ from zarr.abc.store import (
 from zarr.core.buffer import Buffer, BufferPrototype, default_buffer_prototype
 
 from frazil.dataclass import dataclass
-from frazil.engine.files.virtual_chunks import VirtualChunks
 from frazil.engine.session.session import Session
 from frazil.errors import (
     IcechunkError,
@@ -40,7 +39,6 @@ from frazil.errors import (
     UnknownKeyError,
     ValueNotFoundError,
 )
-from frazil.format.chunk_refs import ChunkRefs, Inline, Virtual
 from frazil.format.storage_config import Containers
 from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import Data
@@ -53,12 +51,15 @@ from frazil.zarrstore.keys import ChunkKey, Key, MetadataKey, parse_key, require
 from frazil.zarrstore.pipeline import use_pipeline
 
 if TYPE_CHECKING:
+    from frazil.engine.files.virtual_chunks import VirtualChunks
+    from frazil.format import chunk_refs as references
     from frazil.zarrstore import virtual, virtual_listing
     from frazil.zarrstore.pipeline import shards
 else:  # reading metadata needs none of them
     shards = lazy_module("frazil.zarrstore.pipeline.shards")
     virtual = lazy_module("frazil.zarrstore.virtual")
     virtual_listing = lazy_module("frazil.zarrstore.virtual_listing")
+    references = lazy_module("frazil.format.chunk_refs")
 
 # Iteration for both kinds of loop, over work that is done in batches.
 
@@ -71,8 +72,8 @@ else:  # reading metadata needs none of them
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _PendingRead:
-    virtual: VirtualChunks
-    chunk: Virtual
+    virtual: "VirtualChunks"
+    chunk: "references.Virtual"
     part: Range
     answer: "asyncio.Future[Data]"
 
@@ -88,7 +89,9 @@ class _OfThisThread(threading.local):
 _here = _OfThisThread()
 
 
-async def fetch_together(virtual: VirtualChunks, chunk: Virtual, part: Range) -> Data:
+async def fetch_together(
+    virtual: "VirtualChunks", chunk: "references.Virtual", part: Range
+) -> Data:
     """A part of a chunk; with all others that are asked for in this turn of the loop."""
     loop = asyncio.get_running_loop()
     item = _PendingRead(virtual, chunk, part, loop.create_future())
@@ -352,7 +355,7 @@ class SessionStore(Store):
             containers=_containers(self.engine, checked=validate_container),
         )
         index = np.array([chunk.index], dtype=np.uint32).reshape(1, len(chunk.index))
-        self.engine.set_chunk_refs(chunk.path, ChunkRefs.from_payloads(index, [payload]))
+        self.engine.set_chunk_refs(chunk.path, references.ChunkRefs.from_payloads(index, [payload]))
 
     set_virtual_ref_async = async_twin(set_virtual_ref, run=_edit_or_wait)
 
@@ -453,14 +456,14 @@ class SessionStore(Store):
         if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
             return True
         payload = self.engine.cached_payload(key.path, key.index)
-        return payload is None or isinstance(payload, Inline)
+        return payload is None or isinstance(payload, references.Inline)
 
-    def _cached_virtual(self, key: Key | None) -> Virtual | None:
+    def _cached_virtual(self, key: Key | None) -> "references.Virtual | None":
         """The chunk if it is virtual, and that is known without reading a file."""
         if not isinstance(key, ChunkKey) or not self._has_grid(key.path, key.index):
             return None
         payload = self.engine.cached_payload(key.path, key.index)
-        return payload if isinstance(payload, Virtual) else None
+        return payload if isinstance(payload, references.Virtual) else None
 
     def _stays_in_memory(self, value: Buffer) -> bool:
         """True if a chunk with this value is kept inline, not stored as an object."""

@@ -7,23 +7,20 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError
-from frazil.flatbuf import (
+from frazil.flatbuf.columns import ScalarColumn, StringColumn, VectorColumn
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.schema import (
     Bytes,
     Field,
     Scalar,
-    ScalarColumn,
     ScalarVector,
     String,
-    StringColumn,
-    Table,
     TableSchema,
     TableVector,
-    TableVectorColumn,
     Union,
-    VectorColumn,
-    decode,
-    encode,
 )
+from frazil.flatbuf.table import Table, TableVectorColumn
 
 WORD = TableSchema("Word", (Field("value", 0, Scalar("u4", 11)),))
 WIDE = TableSchema("Wide", (Field("value", 0, Scalar("u8")),))

@@ -6,29 +6,23 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.flatbuf import (
+from frazil.flatbuf.columns import ScalarColumn, StringColumn, StructColumn, VectorColumn
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.schema import (
     Bytes,
     Field,
     Scalar,
-    ScalarColumn,
     ScalarVector,
     String,
-    StringColumn,
-    Strings,
     Struct,
-    StructColumn,
     SubTable,
-    SubTableColumn,
-    Table,
     TableSchema,
     TableVector,
-    TableVectorColumn,
     Union,
-    UnionColumn,
-    VectorColumn,
-    decode,
-    encode,
 )
+from frazil.flatbuf.strings import Strings
+from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
 
 NAMED = TableSchema("Named", (Field("name", 0, String()), Field("n", 1, Scalar("i4"))))
 NAMES = TableSchema("Names", (Field("rows", 0, TableVector(NAMED)),))

@@ -12,31 +12,30 @@ from flatbuffers import number_types as nt
 from flatbuffers import packer
 from flatbuffers.table import Table as RuntimeTable
 
-from frazil.flatbuf import (
+from frazil.flatbuf.columns import (
+    ScalarColumn,
+    StringColumn,
+    StringVectorColumn,
+    StructColumn,
+    VectorColumn,
+)
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.schema import (
     Bytes,
     Field,
     Scalar,
-    ScalarColumn,
     ScalarVector,
     String,
-    StringColumn,
     StringVector,
-    StringVectorColumn,
     Struct,
-    StructColumn,
     StructVector,
     SubTable,
-    SubTableColumn,
-    Table,
     TableSchema,
     TableVector,
-    TableVectorColumn,
     Union,
-    UnionColumn,
-    VectorColumn,
-    decode,
-    encode,
 )
+from frazil.flatbuf.table import SubTableColumn, Table, TableVectorColumn, UnionColumn
 
 LEAF = TableSchema("Leaf", (Field("x", 0, Scalar("i2", -5)), Field("name", 1, String())))
 OTHER = TableSchema("Other", (Field("y", 0, Scalar("f8")),))

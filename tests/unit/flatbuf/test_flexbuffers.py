@@ -7,7 +7,7 @@ import pytest
 from flatbuffers import flexbuffers
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.flatbuf import Json, decode_flexbuffer, encode_flexbuffer
+from frazil.flatbuf.flexbuffers import Json, decode_flexbuffer, encode_flexbuffer
 
 VALUES: list[Json] = [
     None,

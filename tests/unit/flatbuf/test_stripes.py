@@ -10,24 +10,20 @@ from flatbuffers.table import Table as RuntimeTable
 from hypothesis import given, settings
 
 from frazil.errors import FormatError
-from frazil.flatbuf import (
+from frazil.flatbuf.columns import ScalarColumn, StringColumn, VectorColumn
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.ragged import splits_of
+from frazil.flatbuf.schema import (
     Bytes,
     Field,
     Scalar,
-    ScalarColumn,
     ScalarVector,
     String,
-    StringColumn,
-    Table,
     TableSchema,
     TableVector,
-    TableVectorColumn,
-    VectorColumn,
-    decode,
-    encode,
 )
-from frazil.flatbuf.ragged import splits_of
-from frazil.flatbuf.table import Column
+from frazil.flatbuf.table import Column, Table, TableVectorColumn
 from tests.examples_count import scaled
 
 ROW = TableSchema(

@@ -8,33 +8,30 @@ import numpy as np
 import pytest
 
 from frazil.errors import FormatError, InvalidInputError
-from frazil.flatbuf import (
-    Column,
+from frazil.flatbuf.columns import (
+    ScalarColumn,
+    StringColumn,
+    StringVectorColumn,
+    StructColumn,
+    VectorColumn,
+)
+from frazil.flatbuf.decode import decode
+from frazil.flatbuf.encode import encode
+from frazil.flatbuf.schema import (
     Field,
     Scalar,
-    ScalarColumn,
     ScalarVector,
     String,
-    StringColumn,
-    Strings,
     StringVector,
-    StringVectorColumn,
     Struct,
-    StructColumn,
     StructVector,
     SubTable,
-    SubTableColumn,
-    Table,
     TableSchema,
     TableVector,
-    TableVectorColumn,
     Union,
-    UnionColumn,
-    VectorColumn,
-    decode,
-    encode,
 )
-from frazil.flatbuf.strings import MULTIPLIER
+from frazil.flatbuf.strings import MULTIPLIER, Strings
+from frazil.flatbuf.table import Column, SubTableColumn, Table, TableVectorColumn, UnionColumn
 
 LEAF = TableSchema("Leaf", (Field("x", 0, Scalar("u2", 7)),))
 OTHER = TableSchema("Other", (Field("y", 0, Scalar("u2")),))

@@ -10,20 +10,27 @@ from copy import copy
 from dataclasses import replace
 from heapq import merge
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from frazil.engine.changes.attached_manifests import Attached, LogWriter
-from frazil.engine.changes.pending import PendingChunks
 from frazil.errors import (
     AlreadyExistsError,
     NodeNotFoundError,
     SessionStateError,
 )
 from frazil.format.nodes import Node, Nodes
-from frazil.format.transaction_log import Move
 from frazil.ids import NodeId
+from frazil.lazy import lazy_module
 from frazil.paths import NodePath
+
+if TYPE_CHECKING:
+    from frazil.engine.changes import pending as edits
+    from frazil.engine.changes.attached_manifests import Attached, LogWriter
+    from frazil.format import transaction_log
+else:
+    transaction_log = lazy_module("frazil.format.transaction_log")
+    edits = lazy_module("frazil.engine.changes.pending")
 
 
 class ChangeSet:
@@ -35,8 +42,8 @@ class ChangeSet:
         self.created: set[NodeId] = set()
         self.updated: set[NodeId] = set()
         self.deleted: dict[NodeId, Node] = {}
-        self.moved: dict[NodeId, Move] = {}  # from where each was in the base
-        self.chunks: dict[NodeId, PendingChunks] = {}
+        self.moved: dict[NodeId, transaction_log.Move] = {}  # from where each was in the base
+        self.chunks: dict[NodeId, edits.PendingChunks] = {}
         self.attached: dict[NodeId, tuple[Attached, ...]] = {}  # written by others
         self.log_writer: LogWriter | None = None  # for a log with the chunks of these
         self.overtaken = False  # there were changes, though others may have made them since
@@ -122,17 +129,19 @@ class ChangeSet:
             origin = node.path if known is None else known.from_path
             self.edited[path.text] = replace(node, path=path)
             if origin != path:
-                self.moved[node.id] = Move(origin, path, node.id, node.array is not None)
+                self.moved[node.id] = transaction_log.Move(
+                    origin, path, node.id, node.array is not None
+                )
 
     @property
     def vacated(self) -> list[NodePath]:
         """Paths of the base at which there is nothing any more."""
         return [NodePath(text) for text, node in self.edited.items() if node is None]
 
-    def pending(self, node: Node) -> PendingChunks:
+    def pending(self, node: Node) -> "edits.PendingChunks":
         """The array's chunk changes, which begin now if there were none."""
         ndim = 0 if node.array is None else len(node.array.shape)
-        return self.chunks.setdefault(node.id, PendingChunks(ndim))
+        return self.chunks.setdefault(node.id, edits.PendingChunks(ndim))
 
     def path_of(self, node_id: NodeId) -> NodePath | None:
         """Path of a changed node, or of a deleted one before it was deleted."""
@@ -211,11 +220,11 @@ def rebase_path(path: NodePath, old: NodePath, new: NodePath) -> NodePath:
     return NodePath(new.descendant_prefix + path.text[len(old.descendant_prefix) :])
 
 
-def top_moves(moved: Iterable[Move]) -> list[Move]:
+def top_moves(moved: "Iterable[transaction_log.Move]") -> "list[transaction_log.Move]":
     """Moves that do not follow from the move of the group above."""
     by_origin = {move.from_path: move for move in moved}
 
-    def follows(move: Move) -> bool:
+    def follows(move: "transaction_log.Move") -> bool:
         above = None if move.from_path.parent is None else by_origin.get(move.from_path.parent)
         return (
             above is not None

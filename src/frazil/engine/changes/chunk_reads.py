@@ -330,6 +330,8 @@ def _fetch_virtual(
     parts: npt.NDArray[np.int64] | None,
 ) -> Sequence[Data]:
     """Fetches for all manifests at once: chunks of one file may be referenced by several."""
+    if not places:
+        return ()
     if parts is None:
         return files.virtual.fetch_many(found)
     chunks = [refs.payload(row) for refs, rows in found for row in rows.tolist()]

@@ -17,7 +17,7 @@ from collections.abc import Buffer, Callable
 from dataclasses import field
 from hashlib import sha256
 from threading import Event, Lock
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -26,13 +26,15 @@ import numpy.typing as npt
 from frazil.dataclass import dataclass
 from frazil.engine.files.pool import Background
 from frazil.engine.files.settings import PreloadPlan, Settings
-from frazil.format.manifest import Manifest
 from frazil.format.repo_info import RepoInfo, decode_repo_info
 from frazil.format.snapshot import NodeNames, Snapshot, SnapshotHead, decode_snapshot_lazily
-from frazil.format.transaction_log import TransactionLog
 from frazil.ids import ChunkId, ManifestId, SnapshotId
 from frazil.objectstore.protocol import Blob
 from frazil.ranges import Range
+
+if TYPE_CHECKING:
+    from frazil.format.manifest import Manifest
+    from frazil.format.transaction_log import TransactionLog
 
 # The entry point as it was last seen.
 
@@ -211,8 +213,8 @@ class Caches:
     snapshots: WeighedCache[SnapshotId, Snapshot]
     heads: WeighedCache[SnapshotId, SnapshotHead]
     names: WeighedCache[SnapshotId, NodeNames]
-    manifests: WeighedCache[ManifestId, Manifest]
-    logs: WeighedCache[SnapshotId, TransactionLog]
+    manifests: WeighedCache[ManifestId, "Manifest"]
+    logs: WeighedCache[SnapshotId, "TransactionLog"]
     chunks: WeighedCache[ChunkPart, bytes]
     plans: WeighedCache[SnapshotId, PreloadPlan] = field(
         default_factory=lambda: WeighedCache(
@@ -223,7 +225,7 @@ class Caches:
     shard_indices: ShardIndices = field(
         default_factory=lambda: WeighedCache(_SHARD_INDEX_BYTES, lambda index: index.nbytes)
     )
-    loading: SingleFlight[ManifestId, Manifest] = field(default_factory=SingleFlight)
+    loading: SingleFlight[ManifestId, "Manifest"] = field(default_factory=SingleFlight)
     background: Background = field(default_factory=Background)
     v1_tags: dict[TagFile, SnapshotId] = field(default_factory=dict)
     newest: Newest = field(default_factory=Newest)

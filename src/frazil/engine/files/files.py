@@ -4,10 +4,10 @@ import math
 from collections.abc import Buffer, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import field
-from functools import partial
+from functools import cached_property, partial
 from time import perf_counter
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 from weakref import ReferenceType, ref
 
 from frazil.dataclass import dataclass
@@ -28,10 +28,8 @@ from frazil.engine.files.object_keys import (
 )
 from frazil.engine.files.pool import BETWEEN_FORKS, Pool
 from frazil.engine.files.settings import PreloadPlan, Settings, plan_preload
-from frazil.engine.files.virtual_chunks import VirtualChunks
 from frazil.errors import FormatError
-from frazil.format.chunk_index import ChunkSet
-from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
+from frazil.format.limits import MAX_METADATA_BYTES
 from frazil.format.repo_info import (
     LogPage,
     RepoInfo,
@@ -49,17 +47,19 @@ from frazil.format.snapshot import (
     decode_snapshot_head,
     encode_snapshot,
 )
-from frazil.format.transaction_log import (
-    MAX_LOG_BYTES,
-    TransactionLog,
-    decode_early_log,
-    decode_txlog,
-    decode_txlogs,
-    encode_txlog,
-    encode_txlog_stream,
-)
 from frazil.ids import ManifestId, NodeId, SnapshotId
+from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import ALWAYS, Blob, Data, ObjectStore, Precondition
+
+if TYPE_CHECKING:
+    from frazil.engine.files import virtual_chunks
+    from frazil.format import manifest as manifests
+    from frazil.format import transaction_log
+    from frazil.format.chunk_index import ChunkSet
+else:
+    transaction_log = lazy_module("frazil.format.transaction_log")
+    virtual_chunks = lazy_module("frazil.engine.files.virtual_chunks")
+    manifests = lazy_module("frazil.format.manifest")
 
 # Writes of files that are under way while the next files are encoded.
 
@@ -229,7 +229,7 @@ class Files:
     # Snapshots, manifests and logs are encoded as in versions 1 and 2, so that their bytes may be
     # decoded in bulk, without this object. Subclasses for older generations say otherwise.
     has_current_encoding = True
-    max_log_bytes = MAX_LOG_BYTES
+    max_log_bytes = MAX_METADATA_BYTES
 
     def __init__(
         self, store: ObjectStore, settings: Settings, caches: Caches | None = None
@@ -241,12 +241,17 @@ class Files:
         self.pool = Pool(settings.io_threads)
         self.caches = Caches.of(settings) if caches is None else caches.fitting(settings)
         self.chunks = ChunkFiles(store, self.pool, self.caches.chunks)
-        self.virtual = VirtualChunks(settings.virtual, self.pool)
         self.v1_tags = self.caches.v1_tags
         self._newest = self.caches.newest
         self.contention = Contention()
         self.group_pace = GroupPace()
         self.put_pace = PutPace()
+
+    @cached_property
+    def virtual(self) -> "virtual_chunks.VirtualChunks":
+        made = virtual_chunks.VirtualChunks(self.settings.virtual, self.pool)
+        first: virtual_chunks.VirtualChunks = vars(self).setdefault("virtual", made)
+        return first  # for all of several threads
 
     def with_settings(self, settings: Settings) -> Self:
         """The same files with other settings, and with empty caches."""
@@ -339,25 +344,25 @@ class Files:
             return NodeNames.of(known.nodes)
         return self.caches.names.fetch(snapshot, self._load_names)
 
-    def fetch_manifest(self, manifest: ManifestId) -> Manifest:
+    def fetch_manifest(self, manifest: ManifestId) -> "manifests.Manifest":
         known = self.caches.manifests.find(manifest)
         return self.preload_manifest(manifest) if known is None else known
 
-    def preload_manifest(self, manifest: ManifestId) -> Manifest:
+    def preload_manifest(self, manifest: ManifestId) -> "manifests.Manifest":
         """Fetches a manifest that is known not to be cached."""
         return self.caches.loading.load(manifest, self._load_manifest)
 
-    def find_manifest(self, manifest: ManifestId) -> Manifest | None:
+    def find_manifest(self, manifest: ManifestId) -> "manifests.Manifest | None":
         """The manifest if it is in memory."""
         return self.caches.manifests.find(manifest)
 
     def note_ndims(self, manifest: ManifestId, ndims: Mapping[NodeId, int]) -> None:
         """Notes the dimensions of arrays, which some older generations need to read a manifest."""
 
-    def fetch_log(self, snapshot: SnapshotId) -> TransactionLog:
+    def fetch_log(self, snapshot: SnapshotId) -> "transaction_log.TransactionLog":
         return self.caches.logs.fetch(snapshot, self._load_log)
 
-    def fetch_logs(self, snapshots: Sequence[SnapshotId]) -> list[TransactionLog]:
+    def fetch_logs(self, snapshots: Sequence[SnapshotId]) -> "list[transaction_log.TransactionLog]":
         """Fetches several logs with concurrent requests."""
         cache = self.caches.logs
         known = {each: log for each in snapshots if (log := cache.find(each)) is not None}
@@ -366,9 +371,12 @@ class Files:
         data = read_all(lambda each: self.store.get(transaction_key(each)).data, missing)
         try:
             if len(data) < _BATCHED_LOGS:
-                logs = [decode_txlog(each, max_size=self._allowed(each)) for each in data]
+                logs = [
+                    transaction_log.decode_txlog(each, max_size=self._allowed(each))
+                    for each in data
+                ]
             else:
-                logs = decode_txlogs(data)
+                logs = transaction_log.decode_txlogs(data)
         except FormatError:
             logs = [self.fetch_log(each) for each in missing]  # says which file is damaged
         for each, log in zip(missing, logs, strict=True):
@@ -396,9 +404,11 @@ class Files:
         self.store.put(key, data, when=when)
         self.caches.snapshots.remember(snapshot.id, snapshot)
 
-    def put_manifest(self, manifest: Manifest, outgoing: Outgoing | None = None) -> ManifestFile:
+    def put_manifest(
+        self, manifest: "manifests.Manifest", outgoing: Outgoing | None = None
+    ) -> ManifestFile:
         """Returns its entry in a snapshot's list. `outgoing`, if given, uploads it concurrently."""
-        data = encode_manifest(
+        data = manifests.encode_manifest(
             manifest,
             level=self.settings.bulk_level,
             location_compression=self.settings.location_compression,
@@ -407,24 +417,24 @@ class Files:
         (self.store if outgoing is None else outgoing).put(manifest_key(manifest.id), data)
         return ManifestFile(id=manifest.id, size_bytes=len(data), num_refs=manifest.num_refs)
 
-    def put_log(self, log: TransactionLog) -> None:
+    def put_log(self, log: "transaction_log.TransactionLog") -> None:
         settings = self.settings
         if log.num_changes > _MANY_CHANGES:
             self.put_log_stream(log, {})
             self.caches.logs.remember(log.id, log)
             return
-        data = encode_txlog(
+        data = transaction_log.encode_txlog(
             log, level=settings.compression_level, spec_version=settings.spec_version
         )
         self.store.put(transaction_key(log.id), data)
         self.caches.logs.remember(log.id, log)
 
     def put_log_stream(
-        self, log: TransactionLog, chunks: Mapping[NodeId, Sequence[ChunkSet]]
+        self, log: "transaction_log.TransactionLog", chunks: "Mapping[NodeId, Sequence[ChunkSet]]"
     ) -> None:
         """Puts a log that lists these chunks too, which may be too many to hold in memory."""
         settings = self.settings
-        data = encode_txlog_stream(
+        data = transaction_log.encode_txlog_stream(
             log,
             chunks,
             level=settings.compression_level,
@@ -442,7 +452,7 @@ class Files:
     def _load_head(self, snapshot: SnapshotId) -> SnapshotHead:
         return self._load(snapshot_key(snapshot), decode_snapshot_head)
 
-    def _load_manifest(self, manifest: ManifestId) -> Manifest:
+    def _load_manifest(self, manifest: ManifestId) -> "manifests.Manifest":
         with BETWEEN_FORKS:  # this may run in the background
             known = self.caches.manifests.find(manifest)
         if known is not None:  # another thread loaded it since the caller looked
@@ -452,18 +462,20 @@ class Files:
             self.caches.manifests.remember(manifest, loaded)
         return loaded
 
-    def _decode_manifest(self, manifest: ManifestId) -> Manifest:
-        return self._load(manifest_key(manifest), decode_manifest)
+    def _decode_manifest(self, manifest: ManifestId) -> "manifests.Manifest":
+        return self._load(manifest_key(manifest), manifests.decode_manifest)
 
-    def _load_log(self, snapshot: SnapshotId) -> TransactionLog:
+    def _load_log(self, snapshot: SnapshotId) -> "transaction_log.TransactionLog":
         key = transaction_key(snapshot)
         data = self.store.get(key).data
         with annotate_errors(key):
             try:
-                return decode_txlog(data, max_size=self._allowed(data))
+                return transaction_log.decode_txlog(data, max_size=self._allowed(data))
             except FormatError as damage:
                 try:
-                    return decode_early_log(data, lambda: self.fetch_snapshot(snapshot).nodes)
+                    return transaction_log.decode_early_log(
+                        data, lambda: self.fetch_snapshot(snapshot).nodes
+                    )
                 except FormatError:
                     raise damage from None
 

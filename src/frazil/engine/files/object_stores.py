@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from frazil.engine.files.object_keys import (
     CHUNKS,
@@ -28,21 +29,14 @@ from frazil.format.storage_config import (
     StorageTimeoutSettings,
     TigrisStoreConfig,
 )
+from frazil.lazy import lazy_module
 from frazil.objectstore import remote
-from frazil.objectstore.credentials import (
-    AnyCredential,
-    AzureCredentials,
-    AzureFromEnvCredentials,
-    CredentialsForAzure,
-    CredentialsForGcs,
-    CredentialsForS3,
-    GcsAnonymousCredentials,
-    GcsCredentials,
-    S3AnonymousCredentials,
-    S3Credentials,
-    S3FromEnvCredentials,
-)
 from frazil.objectstore.protocol import ObjectStore, RemoteSettings, SourceStore
+
+if TYPE_CHECKING:
+    from frazil.objectstore import credentials as creds
+else:
+    creds = lazy_module("frazil.objectstore.credentials")
 
 TIGRIS_ENDPOINT = "https://t3.storage.dev"
 _METADATA = (SNAPSHOTS, MANIFESTS, TRANSACTIONS, OVERWRITTEN, REFS, REPO_INFO, CONFIG_YAML)
@@ -98,12 +92,9 @@ def portable_settings(stored: StorageSettings | None) -> StorageSettings | None:
         unsafe_use_conditional_update=None,
         unsafe_use_metadata=None,
     )
-    if stored.concurrency == _OF_DIRECTORIES:
+    if stored.concurrency == StorageConcurrencySettings(5, 4096):
         return replace(kept, concurrency=None, retries=None)
     return kept
-
-
-_OF_DIRECTORIES = StorageConcurrencySettings(5, 4096)
 
 
 def with_settings(
@@ -126,7 +117,7 @@ def with_settings(
 def open_source(
     config: ObjectStoreConfig,
     authority: str,
-    credentials: AnyCredential | None,
+    credentials: "creds.AnyCredential | None",
     settings: StorageSettings,
     *,
     scheme: str = "https",
@@ -141,7 +132,11 @@ def open_source(
 
 
 def place_of_config(
-    config: ObjectStoreConfig, authority: str, credentials: AnyCredential | None, *, scheme: str
+    config: ObjectStoreConfig,
+    authority: str,
+    credentials: "creds.AnyCredential | None",
+    *,
+    scheme: str,
 ) -> "remote.RemotePlace":
     match config:
         case S3StoreConfig(options) | S3CompatibleStoreConfig(options):
@@ -170,7 +165,7 @@ def place_of_config(
 
 
 def s3_place(
-    options: S3Options, *, bucket: str, credentials: S3Credentials, prefix: str = ""
+    options: S3Options, *, bucket: str, credentials: "creds.S3Credentials", prefix: str = ""
 ) -> "remote.S3Place":
     checksum = None if options.checksum_algorithm is None else options.checksum_algorithm.value
     if checksum is not None:
@@ -191,7 +186,7 @@ def s3_place(
 
 
 def _azure_place(
-    opts: Mapping[str, str], authority: str, credentials: AzureCredentials
+    opts: Mapping[str, str], authority: str, credentials: "creds.AzureCredentials"
 ) -> "remote.AzurePlace":
     """`abfs` locations may name the account: `container@account.dfs.core.windows.net`."""
     container, _, host = authority.partition("@")
@@ -214,17 +209,21 @@ def header_pairs(given: Mapping[str, str] | None) -> "remote.Headers":
     return tuple((given or {}).items())
 
 
-def _for_s3(options: S3Options, given: AnyCredential | None) -> S3Credentials:
-    if isinstance(given, CredentialsForS3):
+def _for_s3(options: S3Options, given: "creds.AnyCredential | None") -> "creds.S3Credentials":
+    if isinstance(given, creds.CredentialsForS3):
         return given.credentials
-    return S3AnonymousCredentials() if options.anonymous else S3FromEnvCredentials()
+    return creds.S3AnonymousCredentials() if options.anonymous else creds.S3FromEnvCredentials()
 
 
-def _for_gcs(given: AnyCredential | None) -> GcsCredentials:
-    return given.credentials if isinstance(given, CredentialsForGcs) else GcsAnonymousCredentials()
+def _for_gcs(given: "creds.AnyCredential | None") -> "creds.GcsCredentials":
+    return (
+        given.credentials
+        if isinstance(given, creds.CredentialsForGcs)
+        else creds.GcsAnonymousCredentials()
+    )
 
 
-def _for_azure(given: AnyCredential | None) -> AzureCredentials:
-    if isinstance(given, CredentialsForAzure):
+def _for_azure(given: "creds.AnyCredential | None") -> "creds.AzureCredentials":
+    if isinstance(given, creds.CredentialsForAzure):
         return given.credentials
-    return AzureFromEnvCredentials()
+    return creds.AzureFromEnvCredentials()

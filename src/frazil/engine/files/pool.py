@@ -51,7 +51,7 @@ class _Job[R]:
 
 
 class _Threads:
-    """At most `width` threads that run jobs in their order; they start when first needed.
+    """Threads, `width` at most, that run jobs in their order; they start when first needed.
 
     A `ThreadPoolExecutor` takes 25 us more for each job.
     """

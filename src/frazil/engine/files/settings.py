@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from functools import lru_cache
 from itertools import islice
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -33,13 +34,18 @@ from frazil.format.config import (
 )
 from frazil.format.generation import Generation
 from frazil.format.limits import DEFAULT_LIMITS, Limits
-from frazil.format.locations import LocationCompression
 from frazil.format.nodes import Node, Nodes, raw_manifest_ids
 from frazil.format.records import field_value
 from frazil.format.schemas import NODE_ARRAY
 from frazil.format.snapshot import ManifestFile, ManifestFiles, Snapshot
 from frazil.format.storage_config import StorageRetriesSettings, StorageSettings
 from frazil.ids import ManifestId
+from frazil.lazy import lazy_module
+
+if TYPE_CHECKING:
+    from frazil.format import locations
+else:
+    locations = lazy_module("frazil.format.locations")
 
 # Preloading: the manifests that a new session fetches in advance, by the configuration's rules.
 #
@@ -195,7 +201,7 @@ class Settings:
     update_backoff_s: float
     update_backoff_cap_s: float
     updates_per_file: int
-    location_compression: LocationCompression | None
+    location_compression: "locations.LocationCompression | None"
     splitting: ManifestSplittingConfig | None
     preload: PreloadRules = field(default_factory=PreloadRules)
     spec_version: int = 2  # of the files that are written
@@ -254,12 +260,12 @@ class Settings:
         )
 
 
-def _location_compression(manifest: ManifestConfig) -> LocationCompression | None:
+def _location_compression(manifest: ManifestConfig) -> "locations.LocationCompression | None":
     """None unless configured: the manifest is compressed as a whole, faster and smaller."""
     wanted = manifest.virtual_chunk_location_compression
     if wanted is None:
         return None
-    return LocationCompression(
+    return locations.LocationCompression(
         min_num_chunks=field_value(wanted, "min_num_chunks"),
         max_samples=field_value(wanted, "dictionary_max_training_samples"),
         max_dictionary_bytes=field_value(wanted, "dictionary_max_size_bytes"),

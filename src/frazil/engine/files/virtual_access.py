@@ -7,8 +7,9 @@ opens it authorizes containers, with credentials for each. None of this is ever 
 import re
 from collections.abc import Collection, Mapping
 from dataclasses import field, fields, replace
+from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from frazil.dataclass import dataclass
@@ -28,18 +29,14 @@ from frazil.format.storage_config import (
     TigrisStoreConfig,
     VirtualChunkContainer,
 )
-from frazil.objectstore.credentials import (
-    AnyCredential,
-    Credentials,
-    CredentialsForAzure,
-    CredentialsForGcs,
-    CredentialsForS3,
-    GcsAnonymousCredentials,
-    HttpAccess,
-    LocalFileSystemAccess,
-    S3AnonymousCredentials,
-    S3FromEnvCredentials,
-)
+from frazil.lazy import lazy_module
+from frazil.objectstore import remote
+from frazil.objectstore.protocol import ObjectStore
+
+if TYPE_CHECKING:
+    from frazil.objectstore import credentials as creds
+else:
+    creds = lazy_module("frazil.objectstore.credentials")
 
 # Endpoints of virtual chunk containers that a url prefix alone does not authorize.
 #
@@ -158,7 +155,7 @@ class Home:
     """The store of the repository itself, and the credentials for it."""
 
     store: ObjectStoreConfig
-    credentials: AnyCredential | None = None
+    credentials: "creds.AnyCredential | None" = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +175,7 @@ class VirtualChunkAccess:
     given in the configuration when opening; `endpoints=["*"]` trusts all of them.
     """
 
-    credentials: Mapping[str, AnyCredential | None] = field(
+    credentials: "Mapping[str, creds.AnyCredential | None]" = field(
         default_factory=lambda: MappingProxyType({})
     )
     default_containers: bool = field(default=False, kw_only=True)
@@ -202,13 +199,13 @@ def _revive(state: dict[str, Any]) -> VirtualChunkAccess:
     return VirtualChunkAccess(**state)
 
 
-def _check_credentials(given: object) -> Mapping[str, AnyCredential | None]:
+def _check_credentials(given: object) -> "Mapping[str, creds.AnyCredential | None]":
     if not isinstance(given, Mapping):
         raise TypeError(f"{type(given).__name__!r} object is not a mapping of credentials")
     for prefix, credentials in given.items():
         if not isinstance(prefix, str):
             raise TypeError(f"{type(prefix).__name__!r} object is not a url prefix")
-        if credentials is not None and not isinstance(credentials, Credentials):
+        if credentials is not None and not isinstance(credentials, creds.Credentials):
             raise TypeError(
                 f"{type(credentials).__qualname__!r} object is not an instance of 'Credentials':"
                 " wrap it with `containers_credentials`"
@@ -224,7 +221,7 @@ class Grant:
     """Permission to read the objects of one container."""
 
     container: VirtualChunkContainer
-    credentials: AnyCredential | None
+    credentials: "creds.AnyCredential | None"
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,6 +296,49 @@ class VirtualAccess:
         )
 
 
+def home_of(store: ObjectStore) -> Home | None:
+    """The store as one of virtual chunks; None if it is on no platform of default containers."""
+    if store.place is None:  # as of a directory: nothing of `remote` has to be loaded
+        return None
+    match store.place:
+        case remote.S3Place() as place:
+            kind = TigrisStoreConfig if place.scheme == "tigris" else S3StoreConfig
+            return Home(kind(_s3_options(place)), creds.CredentialsForS3(place.credentials))
+        case remote.GcsPlace() as place:
+            return Home(
+                GcsStoreConfig(dict(place.config)), creds.CredentialsForGcs(place.credentials)
+            )
+        case remote.AzurePlace() as place:
+            opts = {"account": place.account, **dict(place.config)}
+            return Home(AzureStoreConfig(opts), creds.CredentialsForAzure(place.credentials))
+        case _:
+            return None
+
+
+def trust_home_endpoint(
+    access: VirtualChunkAccess, store: ObjectStore, *, is_given: bool
+) -> VirtualChunkAccess:
+    """Adds the repository's own endpoint, or all endpoints if the caller gave the containers."""
+    if not access.credentials or ANY in access.endpoints:
+        return access
+    home = None if is_given else home_of(store)
+    endpoint = ANY if is_given else None if home is None else endpoint_of(home.store)
+    if endpoint is None or endpoint in access.endpoints:
+        return access
+    return replace(access, endpoints=(*access.endpoints, endpoint))
+
+
+def _s3_options(place: "remote.S3Place") -> S3Options:
+    return S3Options(
+        region=place.region,
+        endpoint_url=place.endpoint_url,
+        allow_http=place.allow_http,
+        force_path_style=place.force_path_style,
+        network_stream_timeout_seconds=place.stream_timeout_s,
+        requester_pays=place.requester_pays,
+    )
+
+
 def unauthorized_error(
     container: VirtualChunkContainer, elsewhere: str | None = None
 ) -> InvalidInputError:
@@ -318,43 +358,48 @@ def unauthorized_error(
     )
 
 
-def _match_credentials(store: ObjectStoreConfig, given: AnyCredential | None) -> AnyCredential:
+def _match_credentials(
+    store: ObjectStoreConfig, given: "creds.AnyCredential | None"
+) -> "creds.AnyCredential":
     """The credentials if they are of the right kind; None means the least that could work."""
     credentials = _default_credentials(store) if given is None else given
-    if credentials is None or not isinstance(credentials, _KINDS.get(type(store), ())):
+    if credentials is None or not isinstance(credentials, _kinds().get(type(store), ())):
         raise StorageError(_mismatch_message(store, given), kind="storage-other")
     return credentials
 
 
-_KINDS: Mapping[type[ObjectStoreConfig], type[AnyCredential]] = {
-    LocalStoreConfig: LocalFileSystemAccess,
-    HttpStoreConfig: HttpAccess,
-    S3StoreConfig: CredentialsForS3,
-    S3CompatibleStoreConfig: CredentialsForS3,
-    TigrisStoreConfig: CredentialsForS3,
-    GcsStoreConfig: CredentialsForGcs,
-    AzureStoreConfig: CredentialsForAzure,
-}
+@cache
+def _kinds() -> "Mapping[type[ObjectStoreConfig], type[creds.AnyCredential]]":
+    """The kind of credentials for each kind of store."""
+    return {
+        LocalStoreConfig: creds.LocalFileSystemAccess,
+        HttpStoreConfig: creds.HttpAccess,
+        S3StoreConfig: creds.CredentialsForS3,
+        S3CompatibleStoreConfig: creds.CredentialsForS3,
+        TigrisStoreConfig: creds.CredentialsForS3,
+        GcsStoreConfig: creds.CredentialsForGcs,
+        AzureStoreConfig: creds.CredentialsForAzure,
+    }
 
 
-def _default_credentials(store: ObjectStoreConfig) -> AnyCredential | None:
+def _default_credentials(store: ObjectStoreConfig) -> "creds.AnyCredential | None":
     match store:
         case LocalStoreConfig():
-            return LocalFileSystemAccess()
+            return creds.LocalFileSystemAccess()
         case HttpStoreConfig():
-            return HttpAccess()
+            return creds.HttpAccess()
         case GcsStoreConfig():
-            return CredentialsForGcs(GcsAnonymousCredentials())
+            return creds.CredentialsForGcs(creds.GcsAnonymousCredentials())
         case S3StoreConfig(options) | S3CompatibleStoreConfig(options) | TigrisStoreConfig(options):
             anonymous = options.anonymous
-            return CredentialsForS3(
-                S3AnonymousCredentials() if anonymous else S3FromEnvCredentials()
+            return creds.CredentialsForS3(
+                creds.S3AnonymousCredentials() if anonymous else creds.S3FromEnvCredentials()
             )
         case _:
             return None
 
 
-def _mismatch_message(store: ObjectStoreConfig, given: AnyCredential | None) -> str:
+def _mismatch_message(store: ObjectStoreConfig, given: "creds.AnyCredential | None") -> str:
     match store:
         case LocalStoreConfig():
             return "local file storage does not accept credentials"
@@ -385,7 +430,7 @@ def _default_containers() -> list[VirtualChunkContainer]:
 
 def _default_grant(container: VirtualChunkContainer, given: VirtualChunkAccess) -> Grant:
     """Uses credentials under the container's name, or else those of the repository's own store."""
-    credentials: AnyCredential | None = None
+    credentials: creds.AnyCredential | None = None
     if given.home is not None and type(given.home.store) is type(container.store):
         container = replace(container, store=given.home.store)
         credentials = given.home.credentials

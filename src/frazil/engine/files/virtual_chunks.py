@@ -8,7 +8,6 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
 from itertools import pairwise
 from threading import Lock
 
@@ -21,12 +20,8 @@ from frazil.engine.files.object_stores import open_source
 from frazil.engine.files.pool import Pool
 from frazil.engine.files.read_meter import read_meter
 from frazil.engine.files.virtual_access import (
-    ANY,
     Grant,
-    Home,
     VirtualAccess,
-    VirtualChunkAccess,
-    endpoint_of,
 )
 from frazil.errors import (
     IcechunkError,
@@ -38,24 +33,17 @@ from frazil.errors import (
 from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import Checksum, ChunkRefs, ETag, LastModified, Virtual
 from frazil.format.storage_config import (
-    AzureStoreConfig,
-    GcsStoreConfig,
     HttpStoreConfig,
     LocalStoreConfig,
-    S3Options,
-    S3StoreConfig,
-    TigrisStoreConfig,
     require_addressable,
 )
 from frazil.format.urls import Place, normalize_location, place_of
 from frazil.objectstore import remote
-from frazil.objectstore.credentials import CredentialsForAzure, CredentialsForGcs, CredentialsForS3
 from frazil.objectstore.local.local_source import LocalSource
 from frazil.objectstore.protocol import (
     Data,
     Expectation,
     NotModifiedAfter,
-    ObjectStore,
     SameETag,
     SourceStore,
 )
@@ -121,47 +109,6 @@ def open_source_of(grant: Grant, authority: str, access: VirtualAccess) -> Sourc
 
 def _directory(grant: Grant) -> str:
     return "/" + place_of(normalize_location(grant.container.url_prefix)).key
-
-
-def home_of(store: ObjectStore) -> Home | None:
-    """The store as one of virtual chunks; None if it is on no platform of default containers."""
-    if store.place is None:  # as of a directory: nothing of `remote` has to be loaded
-        return None
-    match store.place:
-        case remote.S3Place() as place:
-            kind = TigrisStoreConfig if place.scheme == "tigris" else S3StoreConfig
-            return Home(kind(_s3_options(place)), CredentialsForS3(place.credentials))
-        case remote.GcsPlace() as place:
-            return Home(GcsStoreConfig(dict(place.config)), CredentialsForGcs(place.credentials))
-        case remote.AzurePlace() as place:
-            opts = {"account": place.account, **dict(place.config)}
-            return Home(AzureStoreConfig(opts), CredentialsForAzure(place.credentials))
-        case _:
-            return None
-
-
-def trust_home_endpoint(
-    access: VirtualChunkAccess, store: ObjectStore, *, is_given: bool
-) -> VirtualChunkAccess:
-    """Adds the repository's own endpoint, or all endpoints if the caller gave the containers."""
-    if not access.credentials or ANY in access.endpoints:
-        return access
-    home = None if is_given else home_of(store)
-    endpoint = ANY if is_given else None if home is None else endpoint_of(home.store)
-    if endpoint is None or endpoint in access.endpoints:
-        return access
-    return replace(access, endpoints=(*access.endpoints, endpoint))
-
-
-def _s3_options(place: "remote.S3Place") -> S3Options:
-    return S3Options(
-        region=place.region,
-        endpoint_url=place.endpoint_url,
-        allow_http=place.allow_http,
-        force_path_style=place.force_path_style,
-        network_stream_timeout_seconds=place.stream_timeout_s,
-        requester_pays=place.requester_pays,
-    )
 
 
 type Rows = npt.NDArray[np.int64]

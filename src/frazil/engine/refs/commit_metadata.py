@@ -127,7 +127,7 @@ KEY = "idempotency_key"
 CARRIED = "idempotency_keys"
 _NUMBERED, _OTHER = "numbered", "other"
 _MOST = 2000  # ranges of one prefix, prefixes, and other keys
-_NUMBER = re.compile(r"(.*?)(0|[1-9][0-9]{0,14})", re.DOTALL)
+_NUMBER = r"(?s)(.*?)(0|[1-9][0-9]{0,14})"
 
 type _Range = tuple[int, int]  # first and last
 
@@ -140,7 +140,7 @@ class CommitKeys:
     other: dict[str, None] = field(default_factory=dict)
 
     def add(self, key: str) -> None:
-        match = _NUMBER.fullmatch(key)
+        match = re.fullmatch(_NUMBER, key)
         if match is None:
             self.other.pop(key, None)
             self.other[key] = None
@@ -163,7 +163,7 @@ class CommitKeys:
         ranges[start:stop] = [(min(touched)[0], max(each[1] for each in touched))]
 
     def __contains__(self, key: object) -> bool:
-        match = _NUMBER.fullmatch(key) if isinstance(key, str) else None
+        match = re.fullmatch(_NUMBER, key) if isinstance(key, str) else None
         if match is None:
             return key in self.other
         number = int(match[2])

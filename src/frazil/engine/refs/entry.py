@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from frazil.clock import Clock, to_datetime
 from frazil.dataclass import dataclass
@@ -19,8 +19,6 @@ from frazil.engine.files.entry_file import no_wait
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import backup_name, snapshot_key, transaction_key
 from frazil.engine.files.settings import Settings
-from frazil.engine.refs import ops_log
-from frazil.engine.refs.ops_log import PageMerge, RefusedUpdate, was_stored
 from frazil.engine.refs.refs import MAIN
 from frazil.errors import (
     ConflictError,
@@ -35,11 +33,19 @@ from frazil.format.nodes import Nodes
 from frazil.format.repo_info import RepoInfo
 from frazil.format.snapshot import Snapshot
 from frazil.format.snapshot_infos import SnapshotInfos
-from frazil.format.transaction_log import TransactionLog
 from frazil.format.update_log import Availability, RepoInitialized, RepoStatus, Update, UpdateKind
 from frazil.ids import INITIAL_SNAPSHOT
-from frazil.objectstore.local.local_turns import Turn, taking_turns
+from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import ObjectStore
+
+if TYPE_CHECKING:
+    from frazil.engine.refs import ops_log
+    from frazil.format import transaction_log
+    from frazil.objectstore.local import local_turns
+else:
+    transaction_log = lazy_module("frazil.format.transaction_log")
+    local_turns = lazy_module("frazil.objectstore.local.local_turns")
+    ops_log = lazy_module("frazil.engine.refs.ops_log")
 
 type Change = Callable[[RepoInfo], tuple[RepoInfo, UpdateKind]]
 """The successor of a repo info and what the ops log calls the step; raises to give up."""
@@ -113,7 +119,7 @@ class EntryPoint(Protocol):
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
-        new_page: PageMerge | None = None,
+        new_page: "ops_log.PageMerge | None" = None,
     ) -> RepoInfo:
         """Applies `change` and returns the repo info that was stored.
 
@@ -161,9 +167,9 @@ class RepoInfoEntry:
         doing: str,
         even_if_read_only: bool = False,
         ready: Callable[[], None] = no_wait,
-        new_page: PageMerge | None = None,
+        new_page: "ops_log.PageMerge | None" = None,
     ) -> RepoInfo:
-        with taking_turns(self.files.store.directory) as turn:
+        with local_turns.taking_turns(self.files.store.directory) as turn:
             if turn is not None:
                 turn.begin()
             return self._update(
@@ -187,8 +193,8 @@ class RepoInfoEntry:
         kinds: Sequence[UpdateKind],
         *,
         ready: Callable[[], None] = no_wait,
-        new_page: PageMerge | None = None,
-    ) -> RepoInfo | RefusedUpdate:
+        new_page: "ops_log.PageMerge | None" = None,
+    ) -> "RepoInfo | ops_log.RefusedUpdate":
         """Puts `new`, computed from `old`, in its place; each kind is an entry of the ops log.
 
         Tries once, and returns what was stored. The last of `kinds` names the update if it is
@@ -207,7 +213,7 @@ class RepoInfoEntry:
         try:
             self.files.replace_repo_info(old, new, backup=backups[0], ready=ready)
         except PreconditionFailedError:
-            return RefusedUpdate(new, kinds[-1], tuple(backups))
+            return ops_log.RefusedUpdate(new, kinds[-1], tuple(backups))
         return new
 
     def _update(
@@ -217,11 +223,11 @@ class RepoInfoEntry:
         doing: str,
         even_if_read_only: bool,
         ready: Callable[[], None],
-        new_page: PageMerge | None,
-        turn: Turn | None,
+        new_page: "ops_log.PageMerge | None",
+        turn: "local_turns.Turn | None",
     ) -> RepoInfo:
         settings = self.files.settings
-        refused: RefusedUpdate | None = None
+        refused: ops_log.RefusedUpdate | None = None
         for attempt in attempts(settings):
             if attempt and turn is not None:
                 turn.wait()
@@ -234,19 +240,19 @@ class RepoInfoEntry:
             if new_page is not None and attempt == _MERGING_TRIES:
                 new_page = replace(new_page, max_entries=0)
             result = self.replace_once(old, new, [kind], ready=ready, new_page=new_page)
-            if not isinstance(result, RefusedUpdate):
+            if not isinstance(result, ops_log.RefusedUpdate):
                 return result
             refused = result
         if refused is not None and self.was_done(self.fetch(), refused):
             return refused.info
         raise attempts_exhausted_error(settings)
 
-    def was_done(self, info: RepoInfo, refused: RefusedUpdate) -> bool:
+    def was_done(self, info: RepoInfo, refused: "ops_log.RefusedUpdate") -> bool:
         """True if a refused update is part of `info` all the same; if not, its backups go.
 
         Where the ops log does not tell, they stay: the log may need them.
         """
-        done = was_stored(info, refused=refused, fetch_page=self.files.fetch_log_page)
+        done = ops_log.was_stored(info, refused=refused, fetch_page=self.files.fetch_log_page)
         if done is False:
             self.files.drop_backups(refused.backups)
         return bool(done)
@@ -296,8 +302,8 @@ def initial_snapshot(now_us: int) -> Snapshot:
     )
 
 
-def initial_log() -> TransactionLog:
-    return TransactionLog(id=INITIAL_SNAPSHOT)
+def initial_log() -> "transaction_log.TransactionLog":
+    return transaction_log.TransactionLog(id=INITIAL_SNAPSHOT)
 
 
 def initial_repo_info(now_us: int, *, config: Json) -> RepoInfo:

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING
 
 from frazil.clock import Clock
 from frazil.engine.changes.change_set import ChangeSet, plan_move
-from frazil.engine.changes.diff import Diff, paths_in, summarise
-from frazil.engine.changes.zarr_metadata import ArrayMetadata, parse_node_metadata
 from frazil.engine.files.files import Files
 from frazil.engine.refs.commit_metadata import carry_over_notes, require_json
 from frazil.engine.refs.entries import files_of
@@ -37,6 +35,8 @@ from frazil.lazy import lazy_module
 from frazil.paths import ROOT, NodePath
 
 if TYPE_CHECKING:
+    from frazil.engine.changes import diff as diffs
+    from frazil.engine.changes import zarr_metadata
     from frazil.engine.commit import commit as commits
     from frazil.engine.group import group_commit
     from frazil.engine.merge import rebase
@@ -47,6 +47,8 @@ else:  # readers need none of them
     group_commit = lazy_module("frazil.engine.group.group_commit")
     rebase = lazy_module("frazil.engine.merge.rebase")
     waiting = lazy_module("frazil.engine.refs.waiting")
+    diffs = lazy_module("frazil.engine.changes.diff")
+    zarr_metadata = lazy_module("frazil.engine.changes.zarr_metadata")
 
 __all__ = ["Session", "SessionMode", "reopen"]
 
@@ -93,7 +95,7 @@ class Session(SessionChunks):
     def set_node(self, path: NodePath, user_data: bytes) -> None:
         """Creates the node, or gives it other metadata; equal bytes change nothing."""
         version = self.files.settings.spec_version
-        found = parse_node_metadata(user_data, only_regular=version < 2)
+        found = zarr_metadata.parse_node_metadata(user_data, only_regular=version < 2)
         user_data = self.files.as_stored(user_data)
         with self._editing() as changes:
             old = changes.find_node(path)
@@ -102,7 +104,7 @@ class Session(SessionChunks):
             if old is None:
                 _require_no_array_above(changes, path)
             array = None
-            if isinstance(found, ArrayMetadata):
+            if isinstance(found, zarr_metadata.ArrayMetadata):
                 array = ArrayData(
                     shape=found.shape,
                     num_chunks=found.num_chunks,
@@ -224,13 +226,13 @@ class Session(SessionChunks):
             self._require_not_read_only()
             self._be_at(self._base, ChangeSet(self._base.nodes))
 
-    def status(self) -> Diff:
+    def status(self) -> "diffs.Diff":
         """The changes that a commit would record."""
         snapshot, changes = self.moment()
         gone = changes.deleted.values()
-        path_of = paths_in((n for n in changes.edited.values() if n is not None), gone)
+        path_of = diffs.paths_in((n for n in changes.edited.values() if n is not None), gone)
         log = commits.transaction_log(snapshot, changes)
-        return summarise([log], lambda node_id: path_of(node_id) or changes.path_of(node_id))
+        return diffs.summarise([log], lambda node_id: path_of(node_id) or changes.path_of(node_id))
 
     # Shared parts
 

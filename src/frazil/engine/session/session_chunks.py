@@ -5,38 +5,40 @@ cannot make a chunk disappear. What was found then is good for as long as it tak
 manifests and chunks of a snapshot do not change.
 """
 
+from __future__ import annotations  # what chunks need is imported when one is read or written
+
 from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from frazil.engine.changes.attached_manifests import Attached, LogWriter, attach_to_node, file_of
-from frazil.engine.changes.chunk_reads import (
-    FoundChunks,
-    Rule,
-    current_refs,
-    fetch_found,
-    fetch_payload,
-    find_committed,
-    is_cached,
-    lookup_current,
-    reindex_refs,
-    require_regular_grid,
-    shift_refs,
-)
-from frazil.engine.changes.pending import UNTOUCHED, ChunkChanges, Index, Untouched
-from frazil.engine.commit.chunk_writer import ChunkData, ChunkWriter
-from frazil.engine.commit.splitting import cell_sizes
 from frazil.engine.session.session_state import SessionState
 from frazil.errors import InvalidInputError
-from frazil.format.chunk_index import distinct
-from frazil.format.chunk_refs import ChunkRefs, Native, Payload
 from frazil.format.nodes import ArrayData, Node
 from frazil.ids import ManifestId
+from frazil.lazy import lazy_module
 from frazil.objectstore.protocol import Data
 from frazil.objectstore.reads import Targets
 from frazil.paths import NodePath
 from frazil.ranges import ByteRange
+
+if TYPE_CHECKING:
+    from frazil.engine.changes import attached_manifests
+    from frazil.engine.changes import chunk_reads as reads
+    from frazil.engine.changes import pending as edits
+    from frazil.engine.commit import chunk_writer as writers
+    from frazil.engine.commit import splitting
+    from frazil.format import chunk_index
+    from frazil.format import chunk_refs as references
+else:
+    attached_manifests = lazy_module("frazil.engine.changes.attached_manifests")
+    chunk_index = lazy_module("frazil.format.chunk_index")
+    edits = lazy_module("frazil.engine.changes.pending")
+    reads = lazy_module("frazil.engine.changes.chunk_reads")
+    references = lazy_module("frazil.format.chunk_refs")
+    splitting = lazy_module("frazil.engine.commit.splitting")
+    writers = lazy_module("frazil.engine.commit.chunk_writer")
 
 
 class SessionChunks(SessionState):
@@ -44,23 +46,25 @@ class SessionChunks(SessionState):
 
     # Reading
 
-    def chunk_payload(self, path: NodePath, index: Index) -> Payload | None:
+    def chunk_payload(self, path: NodePath, index: edits.Index) -> references.Payload | None:
         """Payload of the chunk; None if it was never written or lies outside the grid."""
         node, found = self._find_chunk(path, index)
-        return find_committed(self.files, node, index) if found is UNTOUCHED else found
+        return reads.find_committed(self.files, node, index) if found is edits.UNTOUCHED else found
 
-    def cached_payload(self, path: NodePath, index: Index) -> Payload | Untouched | None:
+    def cached_payload(
+        self, path: NodePath, index: edits.Index
+    ) -> references.Payload | edits.Untouched | None:
         """Like `chunk_payload`, but UNTOUCHED where a file would have to be read."""
         node, found = self._find_chunk(path, index)
-        if found is UNTOUCHED and is_cached(self.files, node, index):
-            return find_committed(self.files, node, index)
+        if found is edits.UNTOUCHED and reads.is_cached(self.files, node, index):
+            return reads.find_committed(self.files, node, index)
         return found
 
     def fetch_chunk(
-        self, path: NodePath, index: Index, byte_range: ByteRange | None = None
+        self, path: NodePath, index: edits.Index, byte_range: ByteRange | None = None
     ) -> Data | None:
         payload = self.chunk_payload(path, index)
-        return None if payload is None else fetch_payload(self.files, payload, byte_range)
+        return None if payload is None else reads.fetch_payload(self.files, payload, byte_range)
 
     def fetch_chunks(
         self,
@@ -76,35 +80,35 @@ class SessionChunks(SessionState):
         there already: then the target itself is given back.
         """
         found = self.find_chunks(path, wanted)
-        return fetch_found(self.files, found.found, found.count, parts, into)
+        return reads.fetch_found(self.files, found.found, found.count, parts, into)
 
-    def find_chunks(self, path: NodePath, wanted: npt.NDArray[np.uint32]) -> FoundChunks:
+    def find_chunks(self, path: NodePath, wanted: npt.NDArray[np.uint32]) -> reads.FoundChunks:
         """The wanted chunks, (m, ndim), as of now, to be read in parts and one after the other."""
         node, array, changes = self._array_with_changes(path)
         if wanted.ndim != 2 or wanted.shape[1] != len(array.shape):
             raise _wrong_ndim(path, wanted.shape[-1], array)
-        found = lookup_current(self.files, node, changes, wanted)
-        return FoundChunks(self.files, found, len(wanted))
+        found = reads.lookup_current(self.files, node, changes, wanted)
+        return reads.FoundChunks(self.files, found, len(wanted))
 
-    def chunk_refs(self, path: NodePath) -> Iterator[ChunkRefs]:
+    def chunk_refs(self, path: NodePath) -> Iterator[references.ChunkRefs]:
         """All references of the array as of now, in batches; changed ones come first."""
         node, _, changes = self._array_with_changes(path)
-        return current_refs(self.files, node, changes)
+        return reads.current_refs(self.files, node, changes)
 
     # Writing
 
-    def chunk_writer(self) -> ChunkWriter:
+    def chunk_writer(self) -> writers.ChunkWriter:
         """Stores chunks for this session, here or in another process."""
-        return ChunkWriter(self.files.store, self.files.settings.inline_threshold_bytes)
+        return writers.ChunkWriter(self.files.store, self.files.settings.inline_threshold_bytes)
 
-    def set_chunk(self, path: NodePath, index: Index, data: Buffer) -> None:
+    def set_chunk(self, path: NodePath, index: edits.Index, data: Buffer) -> None:
         """Stores the bytes at once; the reference waits for the commit."""
         self._require_place(path, index)
         payload = self.chunk_writer().put_chunk(data)
         with self._editing() as changes:
             changes.pending(self._require_place(path, index)).set(index, payload)
 
-    def store_large(self, data: ChunkData) -> ChunkData | Native:
+    def store_large(self, data: writers.ChunkData) -> writers.ChunkData | references.Native:
         """Stores a large chunk in a local file; for `change_chunks`, which stores all others.
 
         A thread that encodes one after the other needs memory for one. To a far store, more are
@@ -113,7 +117,9 @@ class SessionChunks(SessionState):
         self._require_writable()
         return data if self.files.store.far else self.chunk_writer().put_large(data)
 
-    def store_packed(self, chunks: Iterable[Buffer | None]) -> list[ChunkData | Native | None]:
+    def store_packed(
+        self, chunks: Iterable[Buffer | None]
+    ) -> list[writers.ChunkData | references.Native | None]:
         """Stores chunks of a local store as they come, None for none, for `change_chunks`."""
         self._require_writable()
         return self.chunk_writer().put_packed(chunks)
@@ -126,27 +132,30 @@ class SessionChunks(SessionState):
         self,
         path: NodePath,
         index: npt.NDArray[np.uint32],
-        data: Sequence[ChunkData | Native | None],
+        data: Sequence[writers.ChunkData | references.Native | None],
     ) -> None:
         """Stores many chunks, (m, ndim) and all different, at once; None deletes one."""
         _, array, _ = self._array_with_changes(path)
         self._require_writable()
         _require_inside(path, index, array)
         is_deleted = np.array([each is None for each in data], np.bool_)
-        is_stored = np.array([isinstance(each, Native) for each in data], np.bool_)
-        stored = [each for each in data if isinstance(each, Native)]
-        given = [each for each in data if each is not None and not isinstance(each, Native)]
+        native = references.Native
+        is_stored = np.array([isinstance(each, native) for each in data], np.bool_)
+        stored = [each for each in data if isinstance(each, native)]
+        given = [each for each in data if each is not None and not isinstance(each, native)]
         wanted = index[~is_deleted & ~is_stored]
         refs = self.chunk_writer().put_chunks(wanted, given, self.files.pool)
         if stored:
-            refs = ChunkRefs.concat([refs, ChunkRefs.from_payloads(index[is_stored], stored)])
-        changed = ChunkChanges(refs=refs, deleted=distinct(index[is_deleted]))
+            refs = references.ChunkRefs.concat(
+                [refs, references.ChunkRefs.from_payloads(index[is_stored], stored)]
+            )
+        changed = edits.ChunkChanges(refs=refs, deleted=chunk_index.distinct(index[is_deleted]))
         with self._editing() as changes:
             node, array = self._find_array(path)
             _require_inside(path, index, array)
             changes.pending(node).change_many(changed)
 
-    def set_chunk_if_absent(self, path: NodePath, index: Index, data: Buffer) -> bool:
+    def set_chunk_if_absent(self, path: NodePath, index: edits.Index, data: Buffer) -> bool:
         """True if the chunk was set; of several concurrent calls one succeeds."""
         self._require_place(path, index)
         payload = None
@@ -159,12 +168,12 @@ class SessionChunks(SessionState):
                 if base is not self.base:
                     continue  # rebased since: another writer may have committed the chunk
                 node = self._require_place(path, index)
-                if self._pending_payload(node, index) not in (UNTOUCHED, None):
+                if self._pending_payload(node, index) not in (edits.UNTOUCHED, None):
                     return False
                 changes.pending(node).set(index, payload)
                 return True
 
-    def set_chunk_refs(self, path: NodePath, refs: ChunkRefs) -> None:
+    def set_chunk_refs(self, path: NodePath, refs: references.ChunkRefs) -> None:
         """Many references at once: virtual ones, or those a ChunkWriter made."""
         with self._editing() as changes:
             node, array = self._find_array(path)
@@ -178,10 +187,10 @@ class SessionChunks(SessionState):
     def attach_manifests(
         self,
         path: NodePath,
-        attached: Sequence[Attached],
+        attached: Sequence[attached_manifests.Attached],
         replaced: Sequence[ManifestId] = (),
         *,
-        log_writer: LogWriter | None = None,
+        log_writer: attached_manifests.LogWriter | None = None,
     ) -> None:
         """Manifests that others wrote for the array, instead of those that they replace.
 
@@ -190,15 +199,17 @@ class SessionChunks(SessionState):
         """
         with self._editing() as changes:
             node, array = self._find_array(path)
-            cell = cell_sizes(self.files.settings.splitting, node)
-            changes.edited[path.text] = attach_to_node(node, array, attached, replaced, cell=cell)
+            cell = splitting.cell_sizes(self.files.settings.splitting, node)
+            changes.edited[path.text] = attached_manifests.attach_to_node(
+                node, array, attached, replaced, cell=cell
+            )
             changes.log_writer = log_writer or changes.log_writer
             gone = set(replaced)
             before = changes.attached.get(node.id, ())
-            earlier = [each for each in before if file_of(each) not in gone]
+            earlier = [each for each in before if attached_manifests.file_of(each) not in gone]
             changes.attached[node.id] = (*earlier, *attached)
 
-    def delete_chunk(self, path: NodePath, index: Index) -> None:
+    def delete_chunk(self, path: NodePath, index: edits.Index) -> None:
         """A change even if there was no such chunk; outside the grid nothing happens."""
         with self._editing() as changes:
             node, array = self._find_array(path)
@@ -210,7 +221,7 @@ class SessionChunks(SessionState):
         with self._editing() as changes:
             changes.pending(self._find_array(path)[0]).delete_many(index)
 
-    def delete_chunks_under(self, path: NodePath, index_prefix: Index) -> None:
+    def delete_chunks_under(self, path: NodePath, index_prefix: edits.Index) -> None:
         """All chunks whose index starts so."""
         self._require_writable()
         prefix = np.array(index_prefix, dtype=np.uint32)
@@ -224,36 +235,46 @@ class SessionChunks(SessionState):
 
     def shift_array(self, path: NodePath, offset: Iterable[int]) -> None:
         """Moves every chunk by so many places of the grid; those that leave it are dropped."""
-        self._rearrange_chunks(path, lambda refs, grid: shift_refs(refs, offset, grid))
+        self._rearrange_chunks(path, lambda refs, grid: reads.shift_refs(refs, offset, grid))
 
-    def reindex_array(self, path: NodePath, forward: Rule, backward: Rule | None = None) -> None:
+    def reindex_array(
+        self, path: NodePath, forward: reads.Rule, backward: reads.Rule | None = None
+    ) -> None:
         """Moves every chunk to where `forward` says; see `reindex_refs`."""
-        self._rearrange_chunks(path, lambda refs, grid: reindex_refs(refs, forward, backward, grid))
+        self._rearrange_chunks(
+            path, lambda refs, grid: reads.reindex_refs(refs, forward, backward, grid)
+        )
 
     # Shared parts
 
-    def _find_chunk(self, path: NodePath, index: Index) -> tuple[Node, Payload | Untouched | None]:
+    def _find_chunk(
+        self, path: NodePath, index: edits.Index
+    ) -> tuple[Node, references.Payload | edits.Untouched | None]:
         """The array, and what is pending for one of its chunks; None outside the grid."""
         with self._state:
             node, array = self._find_array(path)
             return node, self._pending_payload(node, index) if _in_grid(index, array) else None
 
-    def _array_with_changes(self, path: NodePath) -> tuple[Node, ArrayData, ChunkChanges | None]:
+    def _array_with_changes(
+        self, path: NodePath
+    ) -> tuple[Node, ArrayData, edits.ChunkChanges | None]:
         with self._state:
             node, array = self._find_array(path)
             return node, array, self._pending_changes(node)
 
-    def _pending_payload(self, node: Node, index: Index) -> Payload | Untouched | None:
+    def _pending_payload(
+        self, node: Node, index: edits.Index
+    ) -> references.Payload | edits.Untouched | None:
         """Pending payload of a chunk. The caller holds the state."""
         pending = self._changes.chunks.get(node.id)
-        return UNTOUCHED if pending is None else pending.find(index)
+        return edits.UNTOUCHED if pending is None else pending.find(index)
 
-    def _pending_changes(self, node: Node) -> ChunkChanges | None:
+    def _pending_changes(self, node: Node) -> edits.ChunkChanges | None:
         """Pending changes of an array. The caller holds the state."""
         pending = self._changes.chunks.get(node.id)
         return None if pending is None else pending.changes()
 
-    def _require_place(self, path: NodePath, index: Index) -> Node:
+    def _require_place(self, path: NodePath, index: edits.Index) -> Node:
         """The array, if the chunk can be written."""
         self._require_writable()
         node, array = self._find_array(path)
@@ -264,12 +285,16 @@ class SessionChunks(SessionState):
         return node
 
     def _rearrange_chunks(
-        self, path: NodePath, change: Callable[[ChunkRefs, tuple[int, ...]], ChunkChanges]
+        self,
+        path: NodePath,
+        change: Callable[[references.ChunkRefs, tuple[int, ...]], edits.ChunkChanges],
     ) -> None:
         node, array = self._find_array(path)
         self._require_writable()
-        require_regular_grid(node)
-        refs = ChunkRefs.concat([ChunkRefs.empty(len(array.shape)), *self.chunk_refs(path)])
+        reads.require_regular_grid(node)
+        refs = references.ChunkRefs.concat(
+            [references.ChunkRefs.empty(len(array.shape)), *self.chunk_refs(path)]
+        )
         # Not under a lock: `change` may call the user's functions, and these the session.
         changes = change(refs, array.num_chunks)
         with self._editing() as edited:
@@ -277,7 +302,7 @@ class SessionChunks(SessionState):
                 edited.pending(self._find_array(path)[0]).change_many(changes)
 
 
-def _in_grid(index: Index, array: ArrayData) -> bool:
+def _in_grid(index: edits.Index, array: ArrayData) -> bool:
     return len(index) == len(array.num_chunks) and all(
         0 <= position < count for position, count in zip(index, array.num_chunks, strict=True)
     )
@@ -299,7 +324,7 @@ def _wrong_ndim(path: NodePath, ndim: int, array: ArrayData) -> InvalidInputErro
     )
 
 
-def _outside_grid_error(path: NodePath, index: Index, array: ArrayData) -> InvalidInputError:
+def _outside_grid_error(path: NodePath, index: edits.Index, array: ArrayData) -> InvalidInputError:
     return InvalidInputError(
         f"invalid chunk index: {list(index)} is outside the grid of the array at `{path}`, which"
         f" is {list(array.num_chunks)} chunks",
