@@ -479,6 +479,36 @@ def test_with_a_zstandard_that_is_not_compiled_the_same_is_stored_and_read(
     assert found[:2] == found[2:]
 
 
+@pytest.mark.parametrize("size", [1 << 20, 1 << 12], ids=["stored at once", "stored together"])
+@pytest.mark.parametrize("is_local", [True, False], ids=["local", "memory"])
+def test_chunks_of_shards_that_are_not_compressible_are_kept(
+    monkeypatch: pytest.MonkeyPatch, size: int, *, is_local: bool
+) -> None:
+    """Encoded, they are longer than the memory in which a thread gathers those of a shard."""
+    side = int((size // 16) ** 0.5)  # of a chunk
+    options: dict[str, Any] = {
+        "shape": (24 * side, 4 * side),  # six shards of 4 by 4 chunks
+        "chunks": (side, side),
+        "shards": (4 * side, 4 * side),
+        "dtype": "u1",
+        "compressors": ZstdCodec(level=1),
+    }
+    monkeypatch.setattr(reading.coders, "width", 2)
+    rng = np.random.default_rng(7)
+    with session_store(is_local=is_local, is_inline=False) as store:
+        ours = zarr.create_array(store, name="x", **options)
+        theirs = zarr.create_array({}, name="x", **options)
+        for _ in range(2):
+            values = rng.integers(0, 256, options["shape"], np.uint8)
+            values[: side * 2] = 1
+            ours[...] = theirs[...] = values
+            ours[side : side * 3, 1:] = theirs[side : side * 3, 1:] = values[-2 * side :, 1:]
+            same(ours[...], theirs[...])
+            for key in stored_keys(theirs.store):
+                if not key.endswith("json"):
+                    assert stored(store, key) == stored(theirs.store, key)
+
+
 @pytest.mark.parametrize("index_location", ["start", "end"])
 def test_shards_within_shards_are_left_to_zarr(index_location: Any) -> None:
     inner = ShardingCodec(chunk_shape=(2,), codecs=[BytesCodec(), ZstdCodec()])
