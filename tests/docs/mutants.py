@@ -380,7 +380,10 @@ FUNCTIONS = (
         moves(lambda moved: moved + moved[-1:]),
     ),
     Mutant(
-        "LOG-14", MOVED, "frazil.format.transaction_log:encode_txlog", moves(lambda moved: moved[:2])
+        "LOG-14",
+        MOVED,
+        "frazil.format.transaction_log:encode_txlog",
+        moves(lambda moved: moved[:2]),
     ),
     Mutant("LOG-16", MOVED, "frazil.format.transaction_log:encode_txlog", moves(with_identity)),
 )

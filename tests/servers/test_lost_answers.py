@@ -13,7 +13,7 @@ import pytest
 import zarr
 
 from frazil import ConflictError, Repository, Session, Storage
-from frazil.engine.refs import entry
+from frazil.engine.refs import ops_log
 from frazil.errors import PreconditionFailedError
 from frazil.objectstore import Absent, Matches
 from frazil.objectstore.protocol import RemoteSettings
@@ -297,7 +297,7 @@ def look_back_in_vain(monkeypatch: pytest.MonkeyPatch) -> None:
         return found and replace(found, ours=False)
 
     monkeypatch.setattr(Writer, "_look", sees_others)
-    monkeypatch.setattr(entry, "was_stored", lambda *_, **__: False)
+    monkeypatch.setattr(ops_log, "was_stored", lambda *_, **__: False)
 
 
 def test_a_client_that_does_not_look_back_is_found_out(
