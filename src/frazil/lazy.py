@@ -9,7 +9,7 @@ import os
 import sys
 from _thread import RLock
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from types import ModuleType
 from typing import Any, override
@@ -19,8 +19,12 @@ def load(module: str, name: str) -> Any:
     """Returns an attribute of a module, which is imported if necessary."""
     if module in sys.modules:
         return getattr(import_module(module), name)
-    with _between_forks(), paused_collector():
-        return getattr(import_module(module), name)
+    _stop_others()
+    try:
+        with paused_collector():
+            return getattr(import_module(module), name)
+    finally:
+        _let_others_go_on()
 
 
 # A module that one thread imports while another one forks the process stays locked in the child,
@@ -31,32 +35,18 @@ _PATIENCE_S = 10
 _imports = RLock()
 
 
-@contextmanager
-def _between_forks() -> Iterator[None]:
-    is_held = _imports.acquire(timeout=_PATIENCE_S)
-    try:
-        yield
-    finally:
-        if is_held:
-            _imports.release()
+def _stop_others() -> None:
+    _imports.acquire(timeout=_PATIENCE_S)
 
 
-class _Fork:
-    """Holds the lock while the process forks."""
-
-    def __init__(self) -> None:
-        self._is_held = False
-
-    def begin(self) -> None:
-        self._is_held = _imports.acquire(timeout=_PATIENCE_S)
-
-    def end(self) -> None:
-        if self._is_held:
-            _imports.release()
+def _let_others_go_on() -> None:
+    with suppress(RuntimeError):  # another thread held it for too long
+        _imports.release()
 
 
-_fork = _Fork()
-os.register_at_fork(before=_fork.begin, after_in_parent=_fork.end, after_in_child=_fork.end)
+os.register_at_fork(
+    before=_stop_others, after_in_parent=_let_others_go_on, after_in_child=_let_others_go_on
+)
 
 
 @contextmanager

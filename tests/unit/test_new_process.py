@@ -24,7 +24,7 @@ NOT_TO_READ = (
     *("frazil.engine.files.virtual_chunks", "frazil.engine.refs.ops_log", "frazil.format.urls"),
     *("frazil.format.chunk_refs", "frazil.format.manifest", "frazil.format.transaction_log"),
     *("frazil.flatbuf.encode", "frazil.flatbuf.record_encoder", "frazil.objectstore.credentials"),
-    *("frazil.objectstore.memory", "frazil.maintenance.executor", "frazil.api.error_kinds"),
+    *("frazil.objectstore.memory", "frazil.api.error_kinds"),
     *("frazil.objectstore.remote.", "frazil.describe", "frazil.api.actions"),
     *("frazil.maintenance.summaries", "obstore", "pydantic"),
     *("frazil.engine.refs.entry_v1", "frazil.format.config_codec", "frazil.objectstore.wrappers"),

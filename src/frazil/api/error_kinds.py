@@ -9,8 +9,6 @@ class ErrorKind(StrEnum):
     All of the reference's, including those that frazil never raises.
     """
 
-    __module__ = "frazil.api.values"  # where its pickles look for it
-
     ANCESTOR_NODE_NOT_FOUND = "ancestor-node-not-found"
     BAD_KEY_PREFIX = "bad-key-prefix"
     BAD_METADATA = "bad-metadata"

@@ -20,7 +20,7 @@ from frazil.errors import ConflictError, RepositoryNotFoundError
 from frazil.format.records import Displayed
 from frazil.ids import ManifestId, SnapshotId
 from frazil.lazy import lazy_module
-from frazil.maintenance.defaults import PACK_BYTES, REPLACEMENT, SMALL_BYTES
+from frazil.maintenance.executor import PACK_BYTES, REPLACEMENT, SMALL_BYTES
 from frazil.twins import async_constructor, async_twin, run_on_thread
 
 if TYPE_CHECKING:

@@ -23,7 +23,7 @@ from frazil.format.generation import Generation
 from frazil.format.records import Displayed, View, fields_of
 from frazil.format.snapshot import ManifestFile
 from frazil.ids import SnapshotId
-from frazil.lazy import lazy_module, load
+from frazil.lazy import lazy_module
 
 if TYPE_CHECKING:
     from frazil.api import display
@@ -362,10 +362,3 @@ def require_spec_version(version: SpecVersion | int | AlphaVersion | None) -> Ge
         case SpecVersion.v1:
             return Generation.V1
     raise ValueError(f"Unsupported version {number}")
-
-
-def __getattr__(name: str) -> object:
-    """The class of a hundred names that few programs use; pickles look for it here."""
-    if name == "ErrorKind":
-        return load("frazil.api.error_kinds", name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

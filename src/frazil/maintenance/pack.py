@@ -34,10 +34,11 @@ from frazil.errors import InvalidInputError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.snapshot import ManifestFile, Snapshot
 from frazil.ids import ChunkId, ManifestId, SnapshotId
-from frazil.maintenance.defaults import PACK_BYTES, SMALL_BYTES
 from frazil.maintenance.executor import (
     HERE,
+    PACK_BYTES,
     SHARES,
+    SMALL_BYTES,
     Block,
     Cluster,
     Executor,

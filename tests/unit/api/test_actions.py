@@ -13,7 +13,7 @@ session = repo.writable_session("main")
 zarr.create_array(session.store, name="a", data=__import__("numpy").arange(3))
 session.commit("a")
 loaded = {name for name in sys.modules if name.startswith("frazil.maintenance.")}
-assert loaded == {"frazil.maintenance.defaults"}, loaded
+assert loaded == {"frazil.maintenance.executor"}, loaded
 assert "frazil.api.actions" not in sys.modules
 assert repo.stats().references == 1
 """

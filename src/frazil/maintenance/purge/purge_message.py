@@ -16,8 +16,8 @@ from frazil.format.repo_info import RepoInfo, decode_repo_info, encode_repo_info
 from frazil.format.snapshot import Snapshot
 from frazil.format.update_log import GCRan, UpdateKind
 from frazil.ids import SnapshotId
-from frazil.maintenance.defaults import REPLACEMENT
 from frazil.maintenance.executor import (
+    REPLACEMENT,
     Executor,
     ThreadExecutor,
     quiet_files,

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from frazil.ids import format_ids
 from frazil.maintenance import pack as engine
-from frazil.maintenance.defaults import PACK_BYTES, SMALL_BYTES
+from frazil.maintenance.executor import PACK_BYTES, SMALL_BYTES
 from frazil.paths import ROOT, NodePath
 from frazil.spark.io.opening import StorageOptions, open_shared
 from frazil.spark.runtime.executor import spark_executor

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame, SparkSession
 
 from frazil.ids import SnapshotId, format_ids
-from frazil.maintenance.defaults import REPLACEMENT
+from frazil.maintenance.executor import REPLACEMENT
 from frazil.maintenance.purge.purge_message import MessagePurgePlan, plan_purge_messages
 from frazil.maintenance.purge.purge_message import purge_messages as execute_messages
 from frazil.maintenance.purge.purge_path import PathPurgePlan, plan_purge_path

@@ -20,8 +20,7 @@ from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.ids import SnapshotId, format_ids
-from frazil.maintenance.defaults import PACK_BYTES, SMALL_BYTES
-from frazil.maintenance.executor import ThreadExecutor, quiet_files
+from frazil.maintenance.executor import PACK_BYTES, SMALL_BYTES, ThreadExecutor, quiet_files
 from frazil.maintenance.expire import ExpireRequest, expire, plan_expire
 from frazil.maintenance.gc import GCPlan, GCRequest, collect_garbage, plan_gc
 from frazil.maintenance.migrate import migration

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from functools import lru_cache, partial
-from itertools import pairwise, product
+from itertools import batched, pairwise, product
 from math import prod
 from typing import Any, NamedTuple
 
@@ -583,12 +583,7 @@ def _read_wave(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[G
 def in_units[T](tasks: Sequence[T], size_bytes: int) -> list[Sequence[T]]:
     """Divides tasks for chunks of that size: one call of a codec each, and some for each thread."""
     wanted = min(UNIT_BYTES, max(_LEAST_UNIT_BYTES, len(tasks) * size_bytes // coders.width))
-    return _divide(tasks, wanted // max(1, size_bytes))
-
-
-def _divide[T](tasks: Sequence[T], count: int) -> list[Sequence[T]]:
-    step = max(1, count)
-    return [tasks[start : start + step] for start in range(0, len(tasks), step)]
+    return [*batched(tasks, max(1, wanted // max(1, size_bytes)))]
 
 
 def decode_chunks(
@@ -606,7 +601,8 @@ def decode_chunks(
     )
     total = len(tasks) * size
     if total <= QUICK_BYTES:  # threads would wait for each other's turn to read
-        units = _divide(read_stored(files, tasks), _QUICK_UNIT_BYTES // max(1, size))
+        count = max(1, _QUICK_UNIT_BYTES // max(1, size))
+        units = [*batched(read_stored(files, tasks), count)]
         results = coders.map(decode, units, at_most=max(1, total // _LEAST_UNIT_BYTES))
     else:
         results = coders.map(lambda unit: decode(read_stored(files, unit)), in_units(tasks, size))
