@@ -14,6 +14,7 @@ import zarr
 import frazil
 from frazil.errors import StorageError
 from frazil.objectstore import ABSENT, LocalStore, Matches
+from frazil.objectstore.local import local_directories
 from frazil.testing.objectstore import at_once
 
 
@@ -94,7 +95,7 @@ def test_a_replacement_waits_until_what_was_put_before_is_durable(
 
 def test_a_large_file_is_on_its_way_before_sync(root: Path, calls: list[str]) -> None:
     store = LocalStore(root)
-    store.put("a", bytes(5 << 20))
+    store.put("a", bytes(1 << 20))
     store.put("b", b"")
     deadline = time.monotonic() + 60
     while "fsync above/base/a" not in calls and time.monotonic() < deadline:
@@ -102,6 +103,27 @@ def test_a_large_file_is_on_its_way_before_sync(root: Path, calls: list[str]) ->
     assert "fsync above/base/b" not in calls
     store.sync()
     assert calls.count("fsync above/base/a") == calls.count("fsync above/base/b") == 1
+
+
+def test_of_many_large_files_some_wait_for_sync(
+    root: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each that is on its way takes memory until then."""
+    monkeypatch.setattr(local_directories, "_AT_ONCE", 2)
+    store = LocalStore(root)
+    for name in "abcd":
+        store.put(name, bytes(1 << 20))
+    deadline = time.monotonic() + 60
+    while not {"fsync above/base/a", "fsync above/base/b"} <= {*calls}:
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    assert not {"fsync above/base/c", "fsync above/base/d"} & {*calls}
+    store.sync()
+    assert [calls.count(f"fsync above/base/{name}") for name in "abcd"] == [1, 1, 1, 1]
+    calls.clear()
+    store.put("e", bytes(1 << 20))
+    store.sync()
+    assert calls.count("fsync above/base/e") == 1
 
 
 def test_a_large_file_that_was_lost_is_told_by_sync(

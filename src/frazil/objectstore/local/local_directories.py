@@ -21,7 +21,7 @@ from frazil.objectstore.protocol import ObjectInfo
 
 _WORKERS = 8  # fsyncs in flight: filesystems commit their journal once for several
 _AT_ONCE = 4096  # files handed to the threads: each waits in an object of almost 2 KB
-_LARGE_BYTES = 4 << 20  # files that are synced while others are still being written
+_LARGE_BYTES = 1 << 20  # files that are synced while others are still being written
 _POOLS: dict[int, ThreadPoolExecutor] = {}  # of processes
 
 
@@ -54,7 +54,7 @@ class Durability:
     def add(self, path: str, *, size_bytes: int = 0) -> None:
         """Remember a file that is in place, but not durable; a large one is on its way then."""
         pending = self._pending()
-        if size_bytes >= _LARGE_BYTES:
+        if size_bytes >= _LARGE_BYTES and len(pending.begun) < _AT_ONCE:
             with suppress(RuntimeError):  # the interpreter is shutting down: later, then
                 pending.begun[path] = _threads().submit(sync_file, path)
         pending.paths.append(path)
