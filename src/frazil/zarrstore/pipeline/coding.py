@@ -138,11 +138,13 @@ def unpack_of(codecs: Sequence[Codec]) -> Unpack | None:
 
 
 # Small chunks by zstandard, with a context that is kept; large ones by numcodecs, which makes a new
-# one each time but has faster code.
+# one each time but has faster code: for decoding that is worth it from a megabyte on.
+
+_KEPT_CONTEXT_BYTES = 1 << 20  # decoded
 
 
 def _fill_zstd(data: Data, place: Bytes) -> bool:
-    if place.nbytes <= _ZSTD_BLOCK_BYTES and _fill_zstd_start(data, place, place.nbytes):
+    if place.nbytes <= _KEPT_CONTEXT_BYTES and _fill_zstd_start(data, place, place.nbytes):
         return True
     if zstd_size(data) != place.nbytes:
         return False

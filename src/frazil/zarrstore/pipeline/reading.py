@@ -137,24 +137,25 @@ def divide_mesh(
     """Like `divide_box`; with ascending places along some axes, which then has no integers."""
     if len(selection) != len(shape):
         return None
-    axes = [
-        _divide_integer(part, length, size)
-        if isinstance(part, int)
-        else _divide_slice(part, length, size)
-        if isinstance(part, slice)
-        else _divide_places(part, length, size)
-        for part, length, size in zip(selection, shape, chunk, strict=True)
-    ]
-    kept = [axis.targets for axis in axes if axis.targets is not None]
-    if not all(axis.numbers for axis in axes):
+    axes = [*map(_divide_axis, selection, shape, chunk)]
+    numbers, within, targets, are_whole = zip(*axes, strict=True) if axes else ((), (), (), ())
+    if not all(numbers):
         return None
-    within: Iterable[tuple[Any, ...]] = product(*[axis.within for axis in axes])
-    if any(isinstance(part, np.ndarray) for part in selection):
-        within = map(_mesh, within)
-    indices = product(*[axis.numbers for axis in axes])
-    are_whole = map(all, product(*[axis.are_whole for axis in axes]))
-    chunks = list(zip(indices, within, product(*kept), are_whole, strict=True))
-    return Box(tuple([targets[-1].stop for targets in kept]), chunks)
+    kept = [places for places in targets if places is not None]
+    inside: Iterable[tuple[Any, ...]] = product(*within)
+    if np.ndarray in map(type, selection):
+        inside = map(_mesh, inside)
+    are_all_whole = map(all, product(*are_whole))
+    chunks = list(zip(product(*numbers), inside, product(*kept), are_all_whole, strict=True))
+    return Box(tuple([places[-1].stop for places in kept]), chunks)
+
+
+def _divide_axis(part: Part, length: int, size: int) -> "_Along":
+    if isinstance(part, slice):
+        return _divide_slice(part, length, size)
+    if isinstance(part, int):
+        return _divide_integer(part, length, size)
+    return _divide_places(part, length, size)
 
 
 class _Along(NamedTuple):
@@ -175,6 +176,7 @@ def _divide_integer(part: int, length: int, size: int) -> _Along:
     return _Along((number,), (within,), None, (min(size, length - number * size) == 1,))
 
 
+@lru_cache(maxsize=256)  # of the shards of a selection, several are divided alike along an axis
 def _divide_slice(part: slice, length: int, size: int) -> _Along:
     start, stop, step = part.indices(length)
     if step < 1 or start >= stop:
