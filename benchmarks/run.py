@@ -35,7 +35,7 @@ WORKLOADS = {
     "virtual_refs_columns": ("write", "scan"),
     "append_refs": ("build", "append"),
     "merge_forks": ("build", "merge"),
-    "small_commits": ("commit", "history"),
+    "small_commits": ("commit", "commit_to_many", "history"),
     "commits_300": ("build", "change"),
     "commits_10000": ("build", "change"),
     "long_history": ("build", "look", "change"),

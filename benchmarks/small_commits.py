@@ -1,4 +1,6 @@
-"""Fifty commits, each of one small chunk: what the transaction itself costs."""
+"""Fifty commits, each of one small chunk, to one array and to one of many: what the transaction
+itself costs.
+"""
 
 from pathlib import Path
 from types import ModuleType
@@ -9,6 +11,7 @@ from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
 COMMITS = 50
+ARRAYS = 100
 
 
 def commit_often(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
@@ -29,6 +32,19 @@ def _commit_often(engine: ModuleType, place: object, stopwatch: Stopwatch, name:
             session.commit(f"{i}")
 
 
+def commit_to_many(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    repo = engine.Repository.create(storage(engine, root.with_name("many")))
+    session = repo.writable_session("main")
+    for i in range(ARRAYS):
+        zarr.create_array(session.store, name=f"a{i}", shape=(9,), chunks=(1,), dtype="i4")[:] = i
+    session.commit("arrays")
+    with stopwatch(f"{COMMITS} commits, each to one of {ARRAYS} arrays"):
+        for i in range(COMMITS):
+            session = repo.writable_session("main")
+            zarr.open_array(session.store, path=f"a{i}")[3] = i + 1
+            session.commit(f"{i}")
+
+
 def read_history(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
     """The first time, modules are loaded that the other engine has loaded when it was imported."""
     for name, times in (("open, ancestry, ops log, for the first time in a process", 1),
@@ -40,4 +56,4 @@ def read_history(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
                 assert len(list(repo.ops_log())) == COMMITS + 2
 
 
-STAGES = {"commit": commit_often, "history": read_history}
+STAGES = {"commit": commit_often, "commit_to_many": commit_to_many, "history": read_history}

@@ -24,7 +24,10 @@ CONTAINERS = {
     "WeakKeyDictionary", "WeakValueDictionary", "WeakSet",
 }  # fmt: skip
 # Classes of ours whose objects are caches.
-CACHES = {"WeighedCache", "SingleFlight", "Memory", "Newest", "SourceClients", "SharedDecoded"}
+CACHES = {
+    "WeighedCache", "SingleFlight", "Memory", "Newest", "NewestTail", "SourceClients",
+    "SharedDecoded",
+}  # fmt: skip
 CHANGES = {
     "add", "append", "clear", "discard", "extend", "insert", "move_to_end", "pop", "popitem",
     "remove", "setdefault", "update",

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import zarr
 
+from frazil.describe.dump import dump
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import ChunkRefs, LastModified, Virtual
-from frazil.format.dump import dump
 from frazil.format.locations import LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest
 from frazil.format.repo_info import decode_repo_info, encode_repo_info

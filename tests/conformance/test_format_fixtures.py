@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 import zstandard
 
+from frazil.describe.dump import dump
 from frazil.format.chunk_refs import Inline, Native
-from frazil.format.dump import dump
 from frazil.format.envelope import MAGIC, FileType, decode_header
 from frazil.format.manifest import decode_manifest, encode_manifest
 from frazil.format.nodes import ArrayData, Node

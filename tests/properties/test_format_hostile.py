@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from frazil.describe.dump import dump
 from frazil.errors import FormatError
 from frazil.format.chunk_refs import ChunkRefs
 from frazil.format.config_codec import decode_config
-from frazil.format.dump import dump
 from frazil.format.envelope import FileType, decode_envelope, decode_header, encode_envelope
 from frazil.format.locations import CompressedLocations, LocationCompression
 from frazil.format.manifest import Manifest, decode_manifest, encode_manifest

@@ -94,9 +94,9 @@ def dump(
 ) -> None:
     """Show any metadata file of a repository as JSON."""
     from frazil.cli.output import print_json
+    from frazil.describe.dump import DEFAULT_MAX_ROWS
     from frazil.describe.inspect import dump_file
     from frazil.errors import FormatError
-    from frazil.format.dump import DEFAULT_MAX_ROWS
 
     try:
         content = dump_file(_read(file), max_rows=None if full else DEFAULT_MAX_ROWS)

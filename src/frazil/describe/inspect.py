@@ -9,6 +9,7 @@ from dataclasses import fields
 import numpy as np
 
 from frazil.clock import to_datetime
+from frazil.describe.dump import DEFAULT_MAX_ROWS, dump
 from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import REPO_INFO, manifest_key, snapshot_key, transaction_key
 from frazil.engine.refs.entries import older_generations
@@ -19,7 +20,6 @@ from frazil.flatbuf.decode import decode
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_index import distinct
 from frazil.format.chunk_refs import RefKind
-from frazil.format.dump import DEFAULT_MAX_ROWS, dump
 from frazil.format.envelope import FileType, decode_envelope, decode_header
 from frazil.format.nodes import ArrayData, Node
 from frazil.format.repo_info import RepoInfo, decode_repo_info

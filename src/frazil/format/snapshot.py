@@ -5,7 +5,6 @@ takes the newer form, and the older one again when a file of version 1 is writte
 """
 
 from collections.abc import Buffer, Iterator, Sequence
-from struct import pack
 from typing import TYPE_CHECKING, Any, overload, override
 
 import numpy as np
@@ -33,8 +32,6 @@ from frazil.format.nodes import (
 from frazil.format.schemas import (
     IDENTIFIER,
     MANIFEST_FILE_INFO_V2,
-    NODE_ARRAY,
-    NODE_GROUP,
     SNAPSHOT,
     SNAPSHOT_BUT_NODES,
     SNAPSHOT_HEAD,
@@ -47,9 +44,11 @@ from frazil.lazy import lazy_module
 if TYPE_CHECKING:
     from frazil.flatbuf import encode as encoder
     from frazil.flatbuf import record_encoder
+    from frazil.format import growing_nodes
 else:
     encoder = lazy_module("frazil.flatbuf.encode")
     record_encoder = lazy_module("frazil.flatbuf.record_encoder")
+    growing_nodes = lazy_module("frazil.format.growing_nodes")
 
 __all__ = [
     "ArrayData",
@@ -72,6 +71,8 @@ __all__ = [
     "listed_manifests",
     "snapshot_of",
 ]
+
+_FEW = 8  # manifests up to which each is a record
 
 # struct ManifestFileInfo of version 1
 MANIFEST_FILE_INFO = np.dtype(
@@ -232,11 +233,13 @@ def decode_node_names(data: Buffer, *, max_size: int | None = None) -> NodeNames
 
 def encode_snapshot(snapshot: Snapshot, *, level: int = 3, spec_version: int = 2) -> bytes:
     files = sorted(snapshot.manifest_files, key=lambda file: file.id)
-    payload: bytearray | list[Buffer]
+    payload: bytearray | list[Buffer] | None = None
     if spec_version >= 2 and snapshot.nodes.listed is not None:
-        record = _record(snapshot, snapshot.nodes.listed, files)
-        payload = record_encoder.encode_record(SNAPSHOT, record, identifier=IDENTIFIER)
-    else:
+        nodes = [growing_nodes.node_record(node) for node in snapshot.nodes.listed]
+        payload = _encode_record(snapshot, nodes, files)
+    elif spec_version >= 2 and isinstance(snapshot.nodes, growing_nodes.GrowingNodes):
+        payload = _encode_growing(snapshot, snapshot.nodes, files)
+    if payload is None:
         payload = encoder.encode_parts(_table(snapshot, files, spec_version), identifier=IDENTIFIER)
     return encode_envelope(payload, FileType.SNAPSHOT, level=level, spec_version=spec_version)
 
@@ -255,54 +258,47 @@ def _table(snapshot: Snapshot, files: list[ManifestFile], spec_version: int) -> 
     )
 
 
-def _record(
-    snapshot: Snapshot, nodes: Sequence[Node], files: Sequence[ManifestFile]
-) -> dict[str, Any]:
-    """The root of a snapshot of version 2 that has few nodes, as a record."""
-    return {
+def _encode_record(
+    snapshot: Snapshot, nodes: Sequence[dict[str, Any]], files: Sequence[ManifestFile]
+) -> bytearray:
+    """A snapshot of version 2 with these nodes, as records."""
+    root = {
         "id": snapshot.id.raw,
         "flushed_at": snapshot.flushed_at_us,
         "message": snapshot.message,
         "metadata": metadata_records(snapshot.metadata),
-        "nodes": [_node_record(node) for node in nodes],
+        "nodes": nodes,
         "manifest_files": b"",
-        "manifest_files_v2": [
-            {"id": file.id.raw, "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
-            for file in files
-        ],
+        "manifest_files_v2": _file_records(files),
     }
+    return record_encoder.encode_record(SNAPSHOT, root, identifier=IDENTIFIER)
 
 
-def _node_record(node: Node) -> dict[str, Any]:
-    array = node.array
-    if array is None:
-        data: tuple[int, dict[str, Any]] = (NODE_GROUP, {})
-    else:
-        if any(count >= 2**32 for count in array.num_chunks):
-            raise FormatError("an axis has more chunks than the format can count")
-        names = array.dimension_names
-        axes = zip(array.shape, array.num_chunks, strict=True)
-        data = (
-            NODE_ARRAY,
-            {
-                "shape": b"",
-                "dimension_names": None if names is None else [{"name": name} for name in names],
-                "manifests": [
-                    {
-                        "object_id": ref.id.raw,
-                        "extents": b"".join(pack("<2I", *pair) for pair in ref.extents),
-                    }
-                    for ref in array.manifests
-                ],
-                "shape_v2": [{"array_length": length, "num_chunks": n} for length, n in axes],
-            },
-        )
-    return {
-        "id": node.id.raw,
-        "path": node.path.raw,
-        "user_data": node.user_data,
-        "node_data": data,
+def _encode_growing(
+    snapshot: Snapshot, nodes: "growing_nodes.GrowingNodes", files: Sequence[ManifestFile]
+) -> list[Buffer] | None:
+    """None if the nodes are too large to be kept as bytes."""
+    if (encoded := nodes.encoded()) is None:
+        return None
+    tail, numbers = encoded
+    return [*tail.front(_encode_record(snapshot, [], files), numbers), tail.data]
+
+
+def _file_records(
+    files: Sequence[ManifestFile],
+) -> "record_encoder.UniformRows | list[dict[str, Any]]":
+    if len(files) <= _FEW:
+        return [_file_record(file) for file in files]
+    fields = {
+        "id": id_column([file.id.raw for file in files], ManifestId.size),
+        "size_bytes": record_encoder.raw_cells(np.array([f.size_bytes for f in files]), "<u8"),
+        "num_chunk_refs": record_encoder.raw_cells(np.array([f.num_refs for f in files]), "<u4"),
     }
+    return record_encoder.UniformRows(_file_record(files[0]), fields, len(files))
+
+
+def _file_record(file: ManifestFile) -> dict[str, Any]:
+    return {"id": file.id.raw, "size_bytes": file.size_bytes, "num_chunk_refs": file.num_refs}
 
 
 def decode_head_of(root: Table, spec_version: int) -> SnapshotHead:

@@ -52,6 +52,7 @@ from frazil.errors import (
 )
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.chunk_refs import ChunkRefs
+from frazil.format.growing_nodes import patch
 from frazil.format.manifest import Manifest
 from frazil.format.nodes import ArrayData, ManifestRef, Node
 from frazil.format.repo_info import RepoInfo
@@ -183,7 +184,7 @@ def _write_snapshot(
 ) -> Snapshot:
     """Puts the manifests and the snapshot that the changes amount to."""
     changed, known_files = _write_manifests(files, request, outgoing)
-    nodes = request.base.nodes.patched(remove=request.changes.vacated, put=changed)
+    nodes = patch(request.base.nodes, remove=request.changes.vacated, put=changed)
     snapshot = Snapshot(
         id=new_id,
         parent_id=request.base.id,  # written in version 1; the repo info holds it since

@@ -3,9 +3,9 @@ import json
 import numpy as np
 import pytest
 
+from frazil.describe.dump import dump
 from frazil.errors import FormatError
 from frazil.format.chunk_refs import ChunkRefs
-from frazil.format.dump import dump
 from frazil.format.envelope import FileType, encode_envelope
 from frazil.format.manifest import Manifest, encode_manifest
 from frazil.format.repo_info import encode_repo_info
