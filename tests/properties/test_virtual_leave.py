@@ -3,7 +3,6 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from frazil.engine.files.pool import Pool
 from frazil.engine.files.virtual_access import VirtualAccess, VirtualChunkAccess
 from frazil.engine.files.virtual_chunks import VirtualChunks
 from frazil.errors import InvalidInputError
@@ -15,6 +14,7 @@ from frazil.objectstore.credentials import (
     LocalFileSystemAccess,
     S3AnonymousCredentials,
 )
+from frazil.objectstore.pool import Pool
 
 ALLOWED: dict[str, tuple[ObjectStoreConfig, AnyCredential]] = {
     "file:///data/in/": (ObjectStoreConfig.LocalFileSystem("/"), LocalFileSystemAccess()),

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from frazil.engine.files.files import Files
-from frazil.engine.files.pool import Pool
 from frazil.format.chunk_refs import RefKind
 from frazil.format.manifest import Manifest, decode_manifest
 from frazil.format.snapshot import ManifestFiles
@@ -50,6 +49,7 @@ from frazil.maintenance.reachable import (
     read_chunk_ids,
     read_manifests,
 )
+from frazil.objectstore.pool import Pool
 
 _DELETES_PER_ROW = 10_000
 

@@ -20,7 +20,6 @@ import numpy.typing as npt
 
 from frazil.engine.files.files import Files, annotate_errors
 from frazil.engine.files.object_keys import MANIFESTS, SNAPSHOTS
-from frazil.engine.files.pool import Pool
 from frazil.errors import FormatError
 from frazil.flatbuf.ragged import Ints
 from frazil.format.chunk_refs import RefKind
@@ -30,6 +29,7 @@ from frazil.format.snapshot import ManifestFiles
 from frazil.ids import ManifestId, SnapshotId, format_ids
 from frazil.maintenance.executor import Progress, prefetch_results
 from frazil.maintenance.id_sets import GrowingIdSet, Ids, IdSet, id_halves, sort_order
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import Data
 
 _BYTES_PER_REF = 150  # of a decoded manifest, about

@@ -15,7 +15,6 @@ import numpy as np
 
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import SNAPSHOTS
-from frazil.engine.files.pool import Pool
 from frazil.engine.refs.ancestry import SnapshotChain
 from frazil.engine.refs.refs import MAIN
 from frazil.errors import FormatError, InvalidInputError, ObjectNotFoundError
@@ -42,6 +41,7 @@ from frazil.format.update_log import (
     UpdateKind,
 )
 from frazil.ids import SnapshotId
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import Data
 
 PREFETCHED = 64  # snapshots at a time

@@ -17,7 +17,6 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.engine.files.files import Files
-from frazil.engine.files.pool import Pool
 from frazil.engine.repository import Repository
 from frazil.errors import ObjectNotFoundError
 from frazil.format.chunk_refs import RefKind
@@ -41,6 +40,7 @@ from frazil.maintenance.reachable import (
     root_rows,
 )
 from frazil.maintenance.summaries import ChunkStorageStats, OwnerStats, StorageStats
+from frazil.objectstore.pool import Pool
 
 # Bytes counted once, however many references cover them, and their owners.
 #

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 
 from frazil.engine.files.caches import SingleFlight
 from frazil.engine.files.object_keys import manifest_key
-from frazil.engine.files.pool import BETWEEN_FORKS, Background
 from frazil.engine.files.settings import (
     DEFAULT_CONDITION,
     PreloadPlan,
@@ -33,6 +32,7 @@ from frazil.format.config import ManifestConfig, ManifestPreloadConfig, Reposito
 from frazil.format.snapshot import Snapshot
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.pool import BETWEEN_FORKS, Background
 from frazil.objectstore.protocol import ObjectStore
 from frazil.objectstore.wrappers import Counting, Verb
 from frazil.paths import NodePath

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from frazil.engine.files.pool import Pool
 from frazil.engine.files.virtual_access import (
     Grant,
     VirtualAccess,
@@ -26,6 +25,7 @@ from frazil.flatbuf.columns import StringColumn
 from frazil.format.chunk_refs import ChunkRefs, ETag, Virtual
 from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.objectstore.credentials import CredentialsForS3, S3AnonymousCredentials
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import DataList, Expectation, NotModifiedAfter, SameETag
 from frazil.ranges import Range
 

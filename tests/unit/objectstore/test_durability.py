@@ -109,7 +109,7 @@ def test_of_many_large_files_some_wait_for_sync(
     root: Path, calls: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each that is on its way takes memory until then."""
-    monkeypatch.setattr(local_directories, "_AT_ONCE", 2)
+    monkeypatch.setattr(local_directories, "_MOST_BEGUN", 2)
     store = LocalStore(root)
     for name in "abcd":
         store.put(name, bytes(1 << 20))

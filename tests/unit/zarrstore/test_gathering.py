@@ -5,13 +5,13 @@ from collections.abc import Sequence
 
 import pytest
 
-from frazil.engine.files.pool import Pool
 from frazil.engine.files.virtual_access import VirtualAccess, VirtualChunkAccess
 from frazil.engine.files.virtual_chunks import VirtualChunks
 from frazil.errors import IcechunkError, InvalidInputError, StorageError
 from frazil.format.chunk_refs import Virtual
 from frazil.format.storage_config import ObjectStoreConfig, S3Options, VirtualChunkContainer
 from frazil.objectstore.credentials import CredentialsForS3, S3AnonymousCredentials
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import Data, DataList, Expectation
 from frazil.ranges import Range
 from frazil.zarrstore.store import fetch_together

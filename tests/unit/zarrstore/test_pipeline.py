@@ -30,13 +30,13 @@ from zarr.errors import ChunkNotFoundError
 from frazil.engine.files.caches import StoredChunk, WeighedCache
 from frazil.engine.files.chunk_objects import ChunkFiles
 from frazil.engine.files.object_keys import chunk_key
-from frazil.engine.files.pool import Pool
 from frazil.engine.refs.version import Branch
 from frazil.engine.repository import Repository
 from frazil.errors import InvalidInputError
 from frazil.ids import ChunkId
 from frazil.objectstore.local import LocalStore
 from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.wrappers import Counting
 from frazil.zarrstore.pipeline.reading import WORTHWHILE_BYTES, span_of
 from frazil.zarrstore.pipeline.session_pipeline import SessionPipeline

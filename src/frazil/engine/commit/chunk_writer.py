@@ -18,12 +18,12 @@ import numpy.typing as npt
 
 from frazil.dataclass import dataclass
 from frazil.engine.files.object_keys import chunk_key
-from frazil.engine.files.pool import Pool
 from frazil.errors import InvalidInputError
 from frazil.flatbuf.columns import StringColumn
 from frazil.flatbuf.strings import Strings
 from frazil.format.chunk_refs import ChunkRefs, Inline, Native, Payload, RefKind
 from frazil.ids import ChunkId
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 
 PACKED_BYTES: Final = 1 << 20

@@ -24,11 +24,11 @@ import numpy as np
 import numpy.typing as npt
 
 from frazil.dataclass import dataclass
-from frazil.engine.files.pool import Background
 from frazil.engine.files.settings import PreloadPlan, Settings
 from frazil.format.repo_info import RepoInfo, decode_repo_info
 from frazil.format.snapshot import NodeNames, Snapshot, SnapshotHead, decode_snapshot_lazily
 from frazil.ids import ChunkId, ManifestId, SnapshotId
+from frazil.objectstore.pool import Background
 from frazil.objectstore.protocol import Blob
 from frazil.ranges import Range
 

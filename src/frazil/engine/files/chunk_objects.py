@@ -14,11 +14,11 @@ import numpy.typing as npt
 from frazil.dataclass import dataclass
 from frazil.engine.files.caches import ChunkPart, StoredChunk, WeighedCache
 from frazil.engine.files.object_keys import CHUNKS, chunk_key
-from frazil.engine.files.pool import Pool
 from frazil.engine.files.read_meter import read_meter
 from frazil.errors import StorageError
 from frazil.format.limits import Limits
 from frazil.ids import ChunkId, format_base32, format_ids
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import Data, ObjectStore
 from frazil.objectstore.reads import Parts, Targets, thread_shares
 from frazil.ranges import Range

@@ -26,7 +26,6 @@ from frazil.engine.files.object_keys import (
     snapshot_key,
     transaction_key,
 )
-from frazil.engine.files.pool import BETWEEN_FORKS, Pool
 from frazil.engine.files.settings import PreloadPlan, Settings, plan_preload
 from frazil.errors import FormatError
 from frazil.format.limits import MAX_METADATA_BYTES
@@ -49,6 +48,7 @@ from frazil.format.snapshot import (
 )
 from frazil.ids import ManifestId, NodeId, SnapshotId
 from frazil.lazy import lazy_module
+from frazil.objectstore.pool import BETWEEN_FORKS, Pool
 from frazil.objectstore.protocol import ALWAYS, Blob, Data, ObjectStore, Precondition
 
 if TYPE_CHECKING:

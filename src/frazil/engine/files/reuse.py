@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from frazil.engine.files.object_keys import chunk_key
-from frazil.engine.files.pool import Pool
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.ids import ChunkId
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 
 

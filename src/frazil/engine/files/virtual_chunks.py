@@ -17,7 +17,6 @@ import numpy.typing as npt
 from frazil.dataclass import dataclass
 from frazil.engine.files.chunk_objects import require_readable_length
 from frazil.engine.files.object_stores import open_source
-from frazil.engine.files.pool import Pool
 from frazil.engine.files.read_meter import read_meter
 from frazil.engine.files.virtual_access import (
     Grant,
@@ -40,6 +39,7 @@ from frazil.format.storage_config import (
 from frazil.format.urls import Place, normalize_location, place_of
 from frazil.objectstore import remote
 from frazil.objectstore.local.local_source import LocalSource
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import (
     Data,
     Expectation,

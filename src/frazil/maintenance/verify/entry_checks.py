@@ -15,7 +15,6 @@ from frazil.engine.files.object_keys import (
     V1_MAIN_BRANCH,
     ref_of_key,
 )
-from frazil.engine.files.pool import Pool
 from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError, StorageError
 from frazil.flatbuf.flexbuffers import Json
 from frazil.format.config_codec import decode_config_yaml
@@ -36,6 +35,7 @@ from frazil.maintenance.verify.repo_info_checks import (
     rows_in_cycles,
 )
 from frazil.maintenance.verify.stored_objects import Listing
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 
 

@@ -8,7 +8,6 @@ import numpy as np
 
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import MANIFESTS, SNAPSHOTS, TRANSACTIONS
-from frazil.engine.files.pool import Pool
 from frazil.engine.refs.commit_metadata import strip_carried_keys
 from frazil.errors import StorageError
 from frazil.flatbuf.flexbuffers import Json
@@ -41,6 +40,7 @@ from frazil.maintenance.verify.problems import Problem, problem
 from frazil.maintenance.verify.repo_info_checks import SnapshotTask
 from frazil.maintenance.verify.snapshot_checks import SnapshotFacts, check_snapshot
 from frazil.maintenance.verify.stored_objects import Objects
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 
 IO_THREADS = 16

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
-from frazil.engine.files.pool import Pool
 from frazil.engine.repository import Repository
 from frazil.errors import FormatError, IcechunkError, ObjectNotFoundError
 from frazil.format.generation import CURRENT
@@ -30,6 +29,7 @@ from frazil.maintenance.verify.repo_info_checks import SnapshotTask
 from frazil.maintenance.verify.report import Unreferenced, VerifyReport
 from frazil.maintenance.verify.stored_objects import Listing, list_everything
 from frazil.objectstore.memory import MemoryStore
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 
 _NO_ENTRY = {

@@ -16,7 +16,6 @@ import numpy as np
 
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import CHUNKS, MANIFESTS, SNAPSHOTS, TRANSACTIONS
-from frazil.engine.files.pool import Pool
 from frazil.engine.files.settings import Settings
 from frazil.errors import IcechunkError
 from frazil.format.config import RepositoryConfig
@@ -56,6 +55,7 @@ from frazil.maintenance.verify.stored_objects import (
     list_storage,
     listing_of,
 )
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 
 

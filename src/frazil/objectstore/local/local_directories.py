@@ -11,18 +11,17 @@ import stat
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
+from functools import partial
 from io import FileIO
-from itertools import batched
 
 from frazil.objectstore.keys import decode_name, is_plain_key, is_temporary
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import ObjectInfo
 
-_WORKERS = 8  # fsyncs in flight: filesystems commit their journal once for several
-_AT_ONCE = 4096  # files handed to the threads: each waits in an object of almost 2 KB
 _LARGE_BYTES = 1 << 20  # files that are synced while others are still being written
-_POOLS: dict[int, ThreadPoolExecutor] = {}  # of processes
+_MOST_BEGUN = 4096  # of them: each that was begun takes some memory until all are synced
+_syncs = Pool(9)  # fsyncs in flight: filesystems commit their journal once for several
 
 
 class LostWriteError(OSError):
@@ -34,7 +33,7 @@ class _Pending:
 
     def __init__(self) -> None:
         self.paths: deque[str] = deque()  # its methods are atomic
-        self.begun: dict[str, Future[None]] = {}  # of paths: syncs that were begun early
+        self.begun: dict[str, Callable[[], None]] = {}  # of paths: syncs that were begun early
         self.vacated: set[str] = set()  # directories in which names have gone
         self.syncing = threading.Lock()
         self.settled: set[str] = set()  # directories whose own entries above are durable
@@ -54,9 +53,8 @@ class Durability:
     def add(self, path: str, *, size_bytes: int = 0) -> None:
         """Remember a file that is in place, but not durable; a large one is on its way then."""
         pending = self._pending()
-        if size_bytes >= _LARGE_BYTES and len(pending.begun) < _AT_ONCE:
-            with suppress(RuntimeError):  # the interpreter is shutting down: later, then
-                pending.begun[path] = _threads().submit(sync_file, path)
+        if size_bytes >= _LARGE_BYTES and len(pending.begun) < _MOST_BEGUN:
+            pending.begun[path] = _syncs.start(partial(sync_file, path))
         pending.paths.append(path)
 
     def add_vacated(self, directories: set[str]) -> None:
@@ -155,46 +153,29 @@ def sync_descriptor(descriptor: int) -> None:
 
 
 def _sync_all(
-    files: Iterable[str], directories: Iterable[str], begun: Iterable[Future[None]] = ()
+    files: Iterable[str],
+    directories: Iterable[str],
+    begun: Iterable[Callable[[], None]] = (),
 ) -> None:
     """Syncs all of them at once: filesystems commit their journal once or twice for that.
 
-    `begun` are syncs that are under way, which are waited for, too.
+    `begun` are functions that wait for syncs which are under way. A lost write is raised first:
+    nothing after it can be relied on.
     """
-    todo = [(sync_file, path) for path in files] + [(sync_directory, path) for path in directories]
-    for some in batched(todo, _AT_ONCE):
-        try:
-            under_way = [_threads().submit(sync, path) for sync, path in some[1:]]
-        except RuntimeError:  # the interpreter is shutting down, and starts no more threads
-            under_way = [_done(sync, path) for sync, path in some[1:]]
-        _require_done([*under_way, _done(*some[0])])
-    _require_done(begun)
-
-
-def _require_done(syncs: Iterable[Future[None]]) -> None:
-    """Waits for all. A lost write is raised first: nothing after it can be relied on."""
-    failures = [error for each in syncs if (error := each.exception()) is not None]
+    todo = [partial(sync_file, path) for path in files]
+    todo += [partial(sync_directory, path) for path in directories]
+    failures = [error for error in _syncs.map(_failure, todo) if error is not None]
+    failures += [error for error in map(_failure, begun) if error is not None]
     if failures:
         raise next((each for each in failures if isinstance(each, LostWriteError)), failures[0])
 
 
-def _done(sync: Callable[[str], None], path: str) -> Future[None]:
-    """Syncs a path on this thread."""
-    result = Future[None]()
+def _failure(sync: Callable[[], None]) -> OSError | None:
     try:
-        sync(path)
-    except BaseException as error:  # noqa: BLE001 -- raised by the caller, after all others
-        result.set_exception(error)
-    else:
-        result.set_result(None)
-    return result
-
-
-def _threads() -> ThreadPoolExecutor:
-    """The threads that sync; kept, as starting them takes longer than the syncs of a commit."""
-    process = os.getpid()  # a forked child has none of its parent's threads
-    pool = _POOLS.get(process)
-    return pool or _POOLS.setdefault(process, ThreadPoolExecutor(_WORKERS, "frazil-fsync"))
+        sync()
+    except OSError as error:
+        return error
+    return None
 
 
 # One writer at a time, across threads, processes and instances: flock(2) on a lock file

@@ -6,10 +6,10 @@ import errno
 import os
 import stat
 from collections.abc import Buffer, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from frazil.errors import ObjectNotFoundError, StorageError
 from frazil.objectstore.local.local_directories import LostWriteError
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import Data, DataList, is_older
 from frazil.objectstore.reads import Parts
 from frazil.ranges import ByteRange, Range, resolve
@@ -291,6 +291,7 @@ def _read_near(descriptor: int, parts: Parts, first: int, stop: int) -> DataList
 
 
 _MANY = 100  # from here on a second thread is worth it: it frees blocks while the other unlinks
+_unlinks = Pool(2)
 _NO_FILE = (FileNotFoundError, IsADirectoryError, NotADirectoryError)
 
 
@@ -299,10 +300,7 @@ def unlink_all(paths: Sequence[str]) -> int:
     if len(paths) < _MANY:
         return _unlink(paths)
     middle = len(paths) // 2
-    with ThreadPoolExecutor(1, thread_name_prefix="frazil-unlink") as aside:
-        first = aside.submit(_unlink, paths[:middle])
-        second = _unlink(paths[middle:])
-    return first.result() + second
+    return sum(_unlinks.map(_unlink, [paths[:middle], paths[middle:]]))
 
 
 def is_younger(path: str, before_us: int) -> bool:

@@ -19,12 +19,12 @@ import pyarrow as pa
 from frazil.engine.commit.chunk_writer import ChunkWriter
 from frazil.engine.files.files import Files
 from frazil.engine.files.object_keys import chunk_key
-from frazil.engine.files.pool import Pool
 from frazil.engine.files.reuse import copy_chunks
 from frazil.engine.session.session import Session
 from frazil.errors import InvalidInputError, ObjectNotFoundError, StorageError
 from frazil.format.chunk_refs import ChunkRefs, RefKind
 from frazil.ids import ChunkId
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import ObjectStore
 from frazil.paths import NodePath
 from frazil.spark.ingestion.ingest_layout import TargetArray

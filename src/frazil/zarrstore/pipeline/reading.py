@@ -20,12 +20,12 @@ from zarr.core.array_spec import ArraySpec
 from frazil.dataclass import dataclass
 from frazil.engine.files.caches import StoredChunk
 from frazil.engine.files.chunk_objects import ChunkFiles
-from frazil.engine.files.pool import Pool
 from frazil.engine.files.read_meter import read_meter
 from frazil.engine.session.session import Session
 from frazil.errors import FormatError, InvalidInputError, StorageError
 from frazil.format.envelope import measure_frames
 from frazil.format.limits import DEFAULT_LIMITS, Limits
+from frazil.objectstore.pool import Pool
 from frazil.objectstore.protocol import Data
 from frazil.objectstore.reads import Targets
 from frazil.paths import NodePath

@@ -10,6 +10,7 @@ import logging
 import os
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread, local
 from time import perf_counter
@@ -73,8 +74,9 @@ class _Threads:
                 self._idle -= 1  # that thread takes the job
             elif len(self._threads) < self._width:
                 thread = Thread(target=self._run, name="frazil", daemon=True)
-                self._threads.append(thread)
-                thread.start()
+                with suppress(RuntimeError):  # at the end of the process: the caller does the job
+                    thread.start()
+                    self._threads.append(thread)
         return job
 
     def end(self, *, is_waiting: bool = False) -> None:

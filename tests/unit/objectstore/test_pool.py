@@ -3,13 +3,15 @@
 import subprocess
 import sys
 from functools import partial
-from threading import Barrier, Event, Lock, get_ident
+from pathlib import Path
+from threading import Barrier, Event, Lock, Thread, get_ident
 from threading import enumerate as enumerate_threads
 from time import sleep
 
 import pytest
 
-from frazil.engine.files.pool import Pool
+import frazil
+from frazil.objectstore.pool import Pool
 
 
 def test_work_that_shares_out_work_waits_for_nobody() -> None:
@@ -110,7 +112,7 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
     code = """
 import os, sys
 from threading import get_ident
-from frazil.engine.files.pool import Pool
+from frazil.objectstore.pool import Pool
 pool = Pool(2)
 pool.map(str, range(9))
 process = os.fork()
@@ -129,7 +131,7 @@ sys.stdout.write("done\\n")
 def test_python_ends_when_work_that_was_started_is_done() -> None:
     code = """
 import time
-from frazil.engine.files.pool import Pool
+from frazil.objectstore.pool import Pool
 pool = Pool(2)
 pool.start(lambda: (time.sleep(0.5), print("done")))
 """
@@ -137,6 +139,40 @@ pool.start(lambda: (time.sleep(0.5), print("done")))
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
     )
     assert done.stdout == "done\n"
+
+
+def test_where_no_thread_can_be_started_the_caller_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As at the end of a process, or at a limit of the system."""
+
+    def refuse(_: Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    pool = Pool(3)
+    with monkeypatch.context() as limited:
+        limited.setattr(Thread, "start", refuse)
+        assert pool.map(lambda _: get_ident(), range(4)) == [get_ident()] * 4
+        assert pool.start(get_ident)() == get_ident()
+        assert pool.beside(lambda: None, get_ident) == get_ident()
+    pool.start(lambda: None)()
+
+
+def test_a_commit_when_the_process_ends_is_durable(tmp_path: Path) -> None:
+    """No thread can be started then; what was written is synced nevertheless."""
+    code = f"""
+import atexit
+import zarr
+import frazil
+repo = frazil.Repository.create(frazil.local_filesystem_storage({str(tmp_path)!r}))
+session = repo.writable_session("main")
+zarr.create_array(session.store, name="a", shape=(1 << 19,), chunks=(1 << 18,), dtype="i8",
+                  compressors=None)[:] = 7
+atexit.register(lambda: print(session.commit("at the end")))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True
+    )
+    repo = frazil.Repository.open(frazil.local_filesystem_storage(str(tmp_path)))
+    assert repo.lookup_branch("main") == done.stdout.strip()
 
 
 def test_what_goes_on_beside_is_done_before_anything_is_raised() -> None:
