@@ -71,7 +71,7 @@ def store_chunks(
     """References to these chunks, which are stored, not yet synced."""
     views = [_views(each) for each in data]
     length = np.fromiter((sum(map(len, each)) for each in views), np.int64, len(views))
-    require_not_empty(length)
+    require_not_empty(int(length.min(initial=1)))
     plan = arrange(length, inline_bytes=inline_bytes)
     names = [ChunkId.random() for _ in plan.objects]
 
@@ -106,9 +106,9 @@ def _put(store: ObjectStore, chunk: ChunkId, pieces: list[memoryview]) -> None:
         store.put_pieces(chunk_key(chunk), pieces)
 
 
-def require_not_empty(length: Ints) -> None:
-    """Raises if one of the chunks has no bytes."""
-    if len(length) and int(length.min()) == 0:
+def require_not_empty(length: int) -> None:
+    """Raises for a chunk without bytes; pass the least length of several."""
+    if length == 0:
         raise InvalidInputError(
             "zero-length chunk: no array could be decoded from it; to remove a chunk, delete it",
             kind="zero-length-chunk",
@@ -137,15 +137,19 @@ class ChunkWriter:
     store: ObjectStore
     inline_threshold_bytes: int
 
-    def put_chunk(self, data: Buffer) -> Payload:
+    def put_chunk(self, data: ChunkData) -> Payload:
         """Small chunks travel in the reference itself."""
-        view = memoryview(data).cast("B")
-        require_not_empty(np.array([len(view)]))
-        if len(view) <= self.inline_threshold_bytes:
-            return Inline(bytes(view))
+        views = _views(data)
+        length = sum(map(len, views))
+        require_not_empty(length)
+        if length <= self.inline_threshold_bytes:
+            return Inline(b"".join(views))
+        return self._put_alone(views, length)
+
+    def _put_alone(self, views: list[memoryview], length: int) -> Native:
         chunk = ChunkId.random()
-        self.store.put(chunk_key(chunk), view)
-        return Native(chunk_id=chunk, offset=0, length=len(view))
+        _put(self.store, chunk, views)
+        return Native(chunk_id=chunk, offset=0, length=length)
 
     def is_large(self, length: int) -> bool:
         """True if a chunk of so many bytes has an object of its own."""
@@ -155,11 +159,7 @@ class ChunkWriter:
         """Stores a chunk that would share its object with no other; others are given back."""
         views = _views(data)
         length = sum(map(len, views))
-        if not self.is_large(length):
-            return data
-        chunk = ChunkId.random()
-        _put(self.store, chunk, views)
-        return Native(chunk_id=chunk, offset=0, length=length)
+        return self._put_alone(views, length) if self.is_large(length) else data
 
     def put_packed(self, chunks: Iterable[Buffer | None]) -> list[ChunkData | Native | None]:
         """Stores chunks as they come, small ones end to end in one object.

@@ -103,10 +103,24 @@ class SessionChunks(SessionState):
 
     def set_chunk(self, path: NodePath, index: edits.Index, data: Buffer) -> None:
         """Stores the bytes at once; the reference waits for the commit."""
+        self._change_chunk(path, index, data)
+
+    def _change_chunk(
+        self, path: NodePath, index: edits.Index, data: writers.ChunkData | references.Native | None
+    ) -> None:
+        """Stores one chunk; None deletes it."""
         self._require_place(path, index)
-        payload = self.chunk_writer().put_chunk(data)
+        payload: references.Payload | None
+        if data is None or isinstance(data, references.Native):
+            payload = data
+        else:
+            payload = self.chunk_writer().put_chunk(data)
         with self._editing() as changes:
-            changes.pending(self._require_place(path, index)).set(index, payload)
+            pending = changes.pending(self._require_place(path, index))
+            if payload is None:
+                pending.delete(index)
+            else:
+                pending.set(index, payload)
 
     def store_large(self, data: writers.ChunkData) -> writers.ChunkData | references.Native:
         """Stores a large chunk in a local file; for `change_chunks`, which stores all others.
@@ -135,6 +149,9 @@ class SessionChunks(SessionState):
         data: Sequence[writers.ChunkData | references.Native | None],
     ) -> None:
         """Stores many chunks, (m, ndim) and all different, at once; None deletes one."""
+        if len(data) == 1:
+            self._change_chunk(path, tuple(index[0].tolist()), data[0])
+            return
         _, array, _ = self._array_with_changes(path)
         self._require_writable()
         _require_inside(path, index, array)

@@ -585,7 +585,13 @@ def _read_wave(batch: Batch, coding: Coding, values: npt.NDArray[Any]) -> list[G
 def in_units[T](tasks: Sequence[T], size_bytes: int) -> list[Sequence[T]]:
     """Divides tasks for chunks of that size: one call of a codec each, and some for each thread."""
     wanted = min(UNIT_BYTES, max(_LEAST_UNIT_BYTES, len(tasks) * size_bytes // coders.width))
-    return [*batched(tasks, max(1, wanted // max(1, size_bytes)))]
+    return _divide_tasks(tasks, wanted // max(1, size_bytes))
+
+
+def _divide_tasks[T](tasks: Sequence[T], count: int) -> list[Sequence[T]]:
+    """So many tasks each."""
+    # `batched` makes room for all that it is asked for, however few there are.
+    return [*batched(tasks, max(1, min(count, len(tasks))))]
 
 
 def decode_chunks(
@@ -603,8 +609,7 @@ def decode_chunks(
     )
     total = len(tasks) * size
     if total <= QUICK_BYTES:  # threads would wait for each other's turn to read
-        count = max(1, _QUICK_UNIT_BYTES // max(1, size))
-        units = [*batched(read_stored(files, tasks), count)]
+        units = _divide_tasks(read_stored(files, tasks), _QUICK_UNIT_BYTES // max(1, size))
         results = coders.map(decode, units, at_most=max(1, total // _LEAST_UNIT_BYTES))
     else:
         results = coders.map(lambda unit: decode(read_stored(files, unit)), in_units(tasks, size))
