@@ -45,7 +45,7 @@ WORKLOADS = {
     "foreign_chunks": ("write", "read"),
     "zstd_chunks": ("write", "read"),
     "large_chunks": ("write", "write_durably", "read", "copy"),
-    "single_elements": ("build", "cold", "warm"),
+    "single_elements": ("build", "start", "cold", "warm"),
     "far_chunks": ("far",),
     "rebase": ("far", "cold"),
     "maintenance": ("build", "stats", "dry_run", "collect", "expire", "upgrade"),
@@ -68,7 +68,7 @@ FAR = (
     "far_chunks",
 )
 """Those that make sense with --latency."""
-LOCAL_STAGES = ("write_durably", "copy")
+LOCAL_STAGES = ("write_durably", "copy", "start")
 PROMISES = {
     ("virtual_refs", "set + commit"),
     ("virtual_refs", "scan: array_chunk_iterator"),

@@ -6,6 +6,7 @@ from types import ModuleType
 import numpy as np
 import zarr
 
+from benchmarks.new_process import run_in_new_process
 from benchmarks.storages import storage
 from benchmarks.timing import Stopwatch
 
@@ -22,9 +23,19 @@ def build(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
         session.commit("chunks")
 
 
+def start(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
+    """Waiting time of a new process: engines do more or less of it on import."""
+    code = f"""
+import zarr
+import {engine.__name__} as engine
+repo = engine.Repository.open(engine.local_filesystem_storage({str(root)!r}))
+assert zarr.open_array(repo.readonly_session("main").store, path="a", mode="r")[17] == 17
+"""
+    stopwatch.phases["new process: import, open, one element"] = run_in_new_process(code)
+
+
 def cold(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
-    with stopwatch("open + one element, for the first time in a process"):
-        element(engine, root, 17)
+    element(engine, root, 17)  # so that what is loaded on first use is not measured
     with stopwatch(f"{TIMES} times: open + one element"):
         for number in range(TIMES):
             element(engine, root, number * CHUNK)
@@ -48,4 +59,4 @@ def warm(engine: ModuleType, root: Path, stopwatch: Stopwatch) -> None:
             assert array[17] == 17
 
 
-STAGES = {"build": build, "cold": cold, "warm": warm}
+STAGES = {"build": build, "start": start, "cold": cold, "warm": warm}

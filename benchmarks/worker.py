@@ -18,8 +18,7 @@ from benchmarks.timing import Stopwatch
 FIRST = {
     ("import_time", "import"),
     ("many_arrays", "start"),
-    ("single_elements", "cold"),
-    ("small_commits", "history"),
+    ("single_elements", "start"),
 }
 
 

@@ -12,7 +12,7 @@ process may read very many files with little in them, each of which costs some P
 """
 
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Buffer, Callable
 from dataclasses import field
 from hashlib import sha256
@@ -161,10 +161,14 @@ class SingleFlight[K, V]:
         return value
 
 
+_KEPT, _KEPT_BYTES = 4, 1 << 18  # files of at most that size, as they are stored
+
+
 class SharedDecoded[T]:
     """Contents of files, by their bytes and the limit they were decoded with, while in use.
 
-    A repository that is opened several times then has its history and nodes in memory once. Bytes
+    A repository that is opened several times then has its history and nodes in memory once. The
+    last few small ones are kept, for programs that open a repository again and again. Bytes
     are what counts, not names: other repositories have a first snapshot of the same name. A reader
     with a narrower limit must not get what it would refuse.
     """
@@ -172,12 +176,15 @@ class SharedDecoded[T]:
     def __init__(self, decode: Callable[..., T]) -> None:
         self._decode = decode
         self._held = WeakValueDictionary[tuple[bytes, int | None], T]()
+        self._kept = deque[T](maxlen=_KEPT)
 
     def decode(self, data: Buffer, *, max_size: int | None = None) -> T:
         key = sha256(data, usedforsecurity=False).digest(), max_size
         found = self._held.get(key)
         if found is None:
             found = self._held[key] = self._decode(data, max_size=max_size)
+            if memoryview(data).nbytes <= _KEPT_BYTES:
+                self._kept.append(found)
         return found
 
 
