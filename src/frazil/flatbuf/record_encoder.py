@@ -16,7 +16,6 @@ A record has a value for each field that is present:
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from struct import Struct as Packer
-from struct import pack_into
 from typing import Any, assert_never
 
 import numpy as np
@@ -44,8 +43,10 @@ from frazil.flatbuf.schema import (
 type Record = Mapping[str, Any]
 type Put = Callable[["RecordTarget", Any], int]
 """Writes a value; returns where it is."""
+type Pack = Callable[[bytearray, int, Any], None]
+"""Writes a value in its place in the row."""
 
-_U4 = Packer("<I")
+_U4, _I4 = Packer("<I"), Packer("<i")
 _CODES = {
     "?": "?",
     "u1": "B",
@@ -77,10 +78,12 @@ class UniformRows:
 class _Layout:
     """The layout of a row that has certain fields."""
 
-    places: dict[int, int]  # by slot
-    stride: int
+    blank: bytes  # as long as a row
     align: int
     vtable: bytes
+    # Name and place of each field, and how it is packed or put; neither for a union.
+    fields: tuple[tuple[str, int, Pack | None, Put | None], ...]
+    values: dict[str, int]  # places of the values of unions
 
 
 class RecordTarget:
@@ -92,11 +95,10 @@ class RecordTarget:
 
     def table(self, schema: TableSchema, record: Record) -> int:
         """Writes a table and what it points to; returns its position."""
-        plans = _plans(schema)
         present = 0
-        for bit, (name, *_) in enumerate(plans):
+        for name, bit in _bits(schema):
             if record.get(name) is not None:
-                present |= 1 << bit
+                present |= bit
         layout = _layout(schema, present)
         data = self.data
         vtable = self._vtables.get(layout.vtable)
@@ -104,21 +106,18 @@ class RecordTarget:
             self.align(2)
             vtable = self._vtables[layout.vtable] = len(data)
             data += layout.vtable
-        self.align(layout.align)
+        data += bytes(-len(data) % layout.align)
         position = len(data)
-        data += bytes(layout.stride)
-        pack_into("<i", data, position, position - vtable)
-        for bit, (name, slot, code, put) in enumerate(plans):
-            if not present >> bit & 1:
-                continue
-            value, place = record[name], position + layout.places[slot]
-            if code is not None:
-                pack_into(code, data, place, value)
-            elif put is None:
-                pack_into("<B", data, place, value[0])
-                self._point(position + layout.places[slot + 1], self._variant(schema, name, value))
+        data += layout.blank
+        _I4.pack_into(data, position, position - vtable)
+        for name, place, pack, put in layout.fields:
+            at = position + place
+            if pack is not None:
+                pack(data, at, record[name])
+            elif put is not None:
+                self._point(at, put(self, record[name]))
             else:
-                self._point(place, put(self, value))
+                self._put_union(schema, name, at, position + layout.values[name], record[name])
         return position
 
     def align(self, size: int) -> None:
@@ -128,11 +127,14 @@ class RecordTarget:
         """Sets an offset."""
         _U4.pack_into(self.data, place, target - place)
 
-    def _variant(self, schema: TableSchema, name: str, value: tuple[int, Record]) -> int:
+    def _put_union(
+        self, schema: TableSchema, name: str, type_place: int, place: int, value: tuple[int, Record]
+    ) -> None:
         kind = schema.field(name).kind
         if not isinstance(kind, Union):
             raise TypeError(f"{schema.name}.{name} is not a union")
-        return self.table(kind.variants[value[0]], value[1])
+        self.data[type_place] = value[0]
+        self._point(place, self.table(kind.variants[value[0]], value[1]))
 
     def elements(self, count: int, content: bytes, *, align: int = 4, end: bytes = b"") -> int:
         """A vector; `end` follows what is in it."""
@@ -202,17 +204,17 @@ def place_of(data: bytes | bytearray, position: int, slot: int) -> int:
 
 
 @lru_cache(maxsize=256)
-def _plans(schema: TableSchema) -> tuple[tuple[str, int, str | None, Put | None], ...]:
-    """Name and slot of each field, and how it is packed or put; neither for a union."""
-    return tuple((field.name, field.slot, *_plan(field)) for field in schema.fields)
+def _bits(schema: TableSchema) -> tuple[tuple[str, int], ...]:
+    """Each field, and the bit that stands for it."""
+    return tuple((field.name, 1 << number) for number, field in enumerate(schema.fields))
 
 
-def _plan(field: Field) -> tuple[str | None, Put | None]:  # noqa: C901, PLR0911 -- one case a kind
+def _plan(field: Field) -> tuple[Pack | None, Put | None]:  # noqa: C901, PLR0911 -- one case a kind
     match field.kind:
         case Scalar(dtype):
-            return "<" + _CODES[dtype], None
+            return Packer("<" + _CODES[dtype]).pack_into, None
         case Struct(size):
-            return f"<{size}s", None
+            return Packer(f"<{size}s").pack_into, None
         case String():
             return None, _put_text
         case Bytes():
@@ -256,13 +258,18 @@ def _put_text(target: RecordTarget, value: bytes | str) -> int:
 @lru_cache(maxsize=1024)
 def _layout(schema: TableSchema, present: int) -> _Layout:
     """`present` has a bit for each field of the schema, the first one lowest."""
-    fields = [field for bit, field in enumerate(schema.fields) if present >> bit & 1]
+    fields = [
+        field for field, (_, bit) in zip(schema.fields, _bits(schema), strict=True) if present & bit
+    ]
     pieces = [piece for field in fields for piece in pieces_of(field)]
     places, size = lay_out(pieces)
     align = max([4, *(piece.align for piece in pieces)])
     return _Layout(
-        places=places,
-        stride=size + -size % align,
+        blank=bytes(size + -size % align),
         align=align,
         vtable=vtable_of(places, size, 1 + max(places, default=-1)),
+        fields=tuple((field.name, places[field.slot], *_plan(field)) for field in fields),
+        values={
+            field.name: places[field.slot + 1] for field in fields if isinstance(field.kind, Union)
+        },
     )
