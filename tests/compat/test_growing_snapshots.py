@@ -57,6 +57,7 @@ def test_both_engines_go_on_with_what_grew(
         array = zarr.create_array(session.store, name=name, data=np.array(each, "i4"), chunks=(3,))
         array.attrs["name"] = name
     session.commit("arrays")
+    grown = 0
     for number in range(COMMITS):
         is_theirs = number % 12 == 11
         if number % 20 == 19:
@@ -68,12 +69,12 @@ def test_both_engines_go_on_with_what_grew(
         for _ in range(rng.randrange(1, 4)):
             change(session, rng, values, number)
         session.commit(f"{number}", allow_empty=True)
+        grown += isinstance(session.engine.base.nodes, GrowingNodes) if repo is ours else 0
         if is_theirs or number == COMMITS - 1:
             theirs = icechunk.Repository.open(icechunk.local_filesystem_storage(place))
             assert contents(theirs) == values
             assert contents(ours) == values
-    tip = ours.readonly_session("main")
-    assert isinstance(tip.engine.base.nodes, GrowingNodes)
+    assert grown > 10  # all but those that deleted an array
     assert frazil.Repository.open(frazil.local_filesystem_storage(place)).verify().problems == ()
 
 

@@ -10,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from frazil.format import growing_nodes
+from frazil.format import nodes as nodes_module
+from frazil.format.envelope import FileType, decode_envelope
 from frazil.format.growing_nodes import GrowingNodes, Tail, patch
 from frazil.format.nodes import ArrayData, ManifestRef, Node, Nodes
 from frazil.format.snapshot import (
@@ -25,9 +27,8 @@ from frazil.paths import NodePath
 from tests.examples_count import scaled
 
 NAMES = ("a", "a!", "a-b", "a0", "b", "ä", "🧊", "c")
-paths = st.lists(st.sampled_from(NAMES), min_size=1, max_size=2).map(
-    lambda names: NodePath("/" + "/".join(names))
-)
+PATHS = [NodePath(f"/{name}") for name in (*NAMES, "a/b", "a/ä", "a-b/b", "b/a/c")]
+paths = st.sampled_from(PATHS)
 manifest_ids = st.integers(0, 9).map(lambda number: ManifestId(bytes([number + 1]) * 12))
 extents = st.lists(st.tuples(st.integers(0, 9), st.integers(10, 2**32 - 1)), max_size=2)
 
@@ -51,7 +52,9 @@ def arrays(draw: st.DrawFn) -> ArrayData:
 def nodes_at(draw: st.DrawFn, path: NodePath) -> Node:
     number = draw(st.integers(0, 2**64 - 1))
     array = draw(st.none() | arrays())
-    return Node(NodeId(number.to_bytes(8, "big")), path, draw(st.binary(max_size=40)), array)
+    node_id = NodeId(number.to_bytes(8, "big"))
+    metadata = draw(st.sampled_from([b"", b"the same", b"<" + 2 * node_id.raw + b">"]))
+    return Node(node_id, path, metadata, array)
 
 
 nodes = paths.flatmap(nodes_at)
@@ -59,18 +62,18 @@ steps = st.lists(
     st.tuples(
         st.sampled_from(["next", "next", "skip", "branch", "read", "lazily", "pickle"]),
         st.lists(nodes, max_size=3),
-        st.lists(paths, max_size=2),
+        st.just([]) | st.just([]) | st.lists(paths, max_size=2),
     ),
     max_size=12,
 )
 
 
 @contextmanager
-def limits(spare_bytes: int, least: int, largest: int) -> Iterator[None]:
+def limits(given: dict[str, int]) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as monkeypatch:
-        monkeypatch.setattr(growing_nodes, "_SPARE_BYTES", spare_bytes)
-        monkeypatch.setattr(growing_nodes, "_LEAST_NODES", least)
-        monkeypatch.setattr(growing_nodes, "_MAX_BYTES", largest)
+        for name, value in given.items():
+            monkeypatch.setattr(growing_nodes, name, value)
+        monkeypatch.setattr(nodes_module, "_FEW", given["_LISTED"])
         yield
 
 
@@ -94,24 +97,27 @@ def patched(old: Iterable[Node], put: list[Node], remove: list[NodePath]) -> lis
     return sorted(model.values(), key=lambda node: node.path.raw)
 
 
-@settings(max_examples=scaled(60))
+@settings(max_examples=scaled(80))
 @given(
-    st.lists(nodes, min_size=5, max_size=40),
+    st.lists(nodes, min_size=5, max_size=20),
     steps,
-    st.sampled_from([0, 400, 4096]),
-    st.integers(1, 4),
-    st.sampled_from([0, 2**30, 2**30]),
+    st.fixed_dictionaries(
+        {
+            "_SPARE_BYTES": st.sampled_from([0, 400, 4096]),
+            "_LEAST_NODES": st.integers(1, 4),
+            "_LISTED": st.sampled_from([0, 32]),
+            "_MAX_BYTES": st.sampled_from([0, 2**30, 2**30]),
+        }
+    ),
 )
 def test_growing_is_the_same_as_writing_at_once(
     first: list[Node],
     chosen: list[tuple[str, list[Node], list[NodePath]]],
-    spare_bytes: int,
-    least: int,
-    largest: int,
+    given: dict[str, int],
 ) -> None:
-    with limits(spare_bytes, least, largest):
+    with limits(given):
         current = Nodes.from_nodes(first)
-        before = current
+        before, metadata = current, {node.user_data for node in first}
         for number, (kind, put, remove) in enumerate(chosen, start=1):
             base = before if kind == "branch" else current
             expected = patched(base, put, remove)
@@ -121,6 +127,7 @@ def test_growing_is_the_same_as_writing_at_once(
             assert {raw.tobytes() for raw in current.manifest_ids()} == {
                 ref.id.raw for n in expected if n.array is not None for ref in n.array.manifests
             }
+            metadata |= {node.user_data for node in put}
             if kind == "skip":  # made, and never written
                 continue
             written = snapshot(current, number)
@@ -133,6 +140,9 @@ def test_growing_is_the_same_as_writing_at_once(
             assert found.head == written.head
             assert found.manifest_files == written.manifest_files
             assert decode_node_names(data).paths.to_list() == current.paths
+            content = decode_envelope(data, FileType.SNAPSHOT).data
+            away = metadata - {node.user_data for node in expected}
+            assert not any(each in content for each in away if each)
             match kind:
                 case "read":
                     current = found.nodes
@@ -188,7 +198,7 @@ def test_of_two_successors_each_has_its_own() -> None:
     base = Nodes.from_nodes(array(f"n{number}", b"") for number in range(9))
     first = patch(base, remove=(), put=[array("n0", b"first")])
     one = patch(first, remove=(), put=[array("n1", b"one")])
-    other = patch(first, remove=[NodePath("/n2")], put=[array("n1", b"other")])
+    other = patch(first, remove=(), put=[array("n2", b"other")])
     for _ in range(2):
         for found in (one, other, first):
             data = encode_snapshot(snapshot(found, 1))
@@ -205,6 +215,17 @@ def test_what_was_encoded_is_kept_once_and_does_not_travel() -> None:
     assert list(copy) == list(found)
 
 
+def test_metadata_that_nodes_share_stay_as_long_as_one_of_them_has_it() -> None:
+    count = 40  # columns, which store equal metadata once
+    found = Nodes.from_nodes(array(f"n{number:02}", b"of all") for number in range(count))
+    for number in range(count):
+        found = patch(found, remove=(), put=[array(f"n{number:02}", b"of %d" % number)])
+        data = encode_snapshot(snapshot(found, 1))
+        assert list(decode_snapshot(data).nodes) == list(found)
+        content = decode_envelope(data, FileType.SNAPSHOT).data
+        assert (b"of all" in content) == (number < count - 1)
+
+
 @pytest.mark.parametrize("axes", [[2] * 12, [2] * 11 + [1], [0] * 12, [2, 0] * 6])
 def test_any_number_of_manifests_is_written(axes: list[int]) -> None:
     """Extents of other dimensions, or none, may be in files of other writers."""
@@ -217,14 +238,24 @@ def test_any_number_of_manifests_is_written(axes: list[int]) -> None:
     assert decode_snapshot(encode_snapshot(snapshot(found, 1))).nodes.node(0) == new
 
 
-@pytest.mark.parametrize("changes", [33, 1])
-def test_many_changes_are_made_in_columns(changes: int) -> None:
+def test_many_changes_are_made_in_columns() -> None:
     found = Nodes.from_nodes(array(f"n{number:02}", b"") for number in range(50))
-    put = [array(f"n{number:02}", b"new") for number in range(changes)]
-    assert isinstance(patch(found, remove=(), put=put), GrowingNodes) == (changes == 1)
-    gone = [node.path for node in put]
-    assert isinstance(patch(found, remove=gone, put=()), GrowingNodes) == (changes == 1)
-    assert len(patch(found, remove=gone, put=())) == 50 - changes
+    for changes in (32, 33):
+        put = [array(f"n{number:02}", b"new") for number in range(changes)]
+        assert isinstance(patch(found, remove=(), put=put), GrowingNodes) == (changes == 32)
+
+
+def test_what_is_deleted_or_moved_is_not_in_the_file() -> None:
+    found = Nodes.from_nodes(array(f"secret{number}", b"") for number in range(9))
+    found = patch(found, remove=(), put=[array("secret3", b"first"), array("secret4", b"other")])
+    encode_snapshot(snapshot(found, 1))
+    for remove, put in [("secret3", "secret4"), ("secret5", "new")]:
+        found = patch(found, remove=[NodePath(f"/{remove}")], put=[array(put, b"x")])
+        data = encode_snapshot(snapshot(found, 2))
+        content = decode_envelope(data, FileType.SNAPSHOT).data
+        assert remove.encode() not in content
+        assert b"first" not in content
+        assert b"other" not in content
 
 
 def test_without_changes_nodes_stay_what_they_are() -> None:

@@ -9,8 +9,12 @@ What was encoded is kept as bytes, and written again with little in front of it:
 
 As in a repo info that grows (repo_info.py), all offsets point forward and are relative: so the tail
 does not depend on what is in front of it, and positions in it are counted from its end. Nodes that
-were replaced or deleted remain in the tail until it has grown by a quarter; then everything is
-encoded again.
+were replaced remain in the tail until it has grown by a quarter; then everything is encoded again.
+
+Only what is listed may be in a file, or it would be kept for longer than its history: the metadata
+of a node that was replaced is overwritten with zeros, and when a path is deleted everything is
+encoded again. Of the old node the file still has the id, the shape, the names of dimensions, and
+the list of manifests.
 """
 
 from bisect import bisect_left
@@ -45,6 +49,7 @@ from frazil.paths import NodePath
 type Ints = npt.NDArray[np.int64]
 
 _NODES: Final = SNAPSHOT.field("nodes").slot
+_METADATA: Final = NODE_SNAPSHOT.field("user_data").slot
 _WORN: Final = 4  # the part of a tail that may be what has been added to it
 _SPARE_BYTES: Final = 4096  # that may be added in any case
 _MAX_BYTES: Final = 2**30
@@ -55,19 +60,28 @@ _FEW: Final = 8  # manifests up to which each is a record
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Put:
+    """A node, and the number of the one that it replaces; -1 for none."""
+
+    node: Node
+    replaced: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Tail:
-    """Encoded nodes, each by its distance from the end; as long as a multiple of eight."""
+    """Encoded nodes; as long as a multiple of eight. Places are distances from the end."""
 
     data: bytes
-    places: Ints  # by number
-    put: tuple[Node, ...]  # those after the nodes of the base
+    places: Ints  # of the nodes, by number
+    texts: Ints  # of their metadata, which several may share
+    put: tuple[Put, ...]  # after the nodes of the base
     whole_bytes: int  # when all of it was encoded
 
     @property
     def is_worn(self) -> bool:
         return len(self.data) > self.whole_bytes + self.whole_bytes // _WORN + _SPARE_BYTES
 
-    def starts(self, put: Sequence[Node]) -> bool:
+    def starts(self, put: Sequence[Put]) -> bool:
         """True if these nodes are in it, and perhaps more after them."""
         return len(self.put) <= len(put) and all(map(is_, self.put, put))
 
@@ -97,7 +111,7 @@ class NewestTail:
 
 
 class GrowingNodes(Nodes):
-    """The nodes of a base, and those that were put in their place since.
+    """The nodes of a base, with those that were put in their place or added since.
 
     The number of a node is its row in the base, or its place behind these among those put. Among
     ancestors and descendants, a number is one node.
@@ -108,7 +122,7 @@ class GrowingNodes(Nodes):
     def __init__(
         self,
         base: Nodes,
-        put: tuple[Node, ...],
+        put: tuple[Put, ...],
         numbers: Ints,
         paths: list[bytes],
         *,
@@ -138,42 +152,37 @@ class GrowingNodes(Nodes):
         tail = self._newest.tail
         return tail is not None and tail.is_worn
 
-    def replaced(self, removed: Sequence[int], put: Sequence[Node]) -> "GrowingNodes":
-        """These without the removed rows, and with nodes to put, each at a path of its own.
-
-        Rows of nodes at the same paths are among the removed.
-        """
-        paths, numbers, uses = self.paths.copy(), self._numbers.copy(), self._uses.copy()
-        uses.update(raw for node in put for raw in _raw_manifests(node))
-        for raw in [raw for row in removed for raw in _raw_manifests(self.node(row))]:
-            uses[raw] -= 1
-            if not uses[raw]:
-                del uses[raw]
-        rows = {paths[row]: row for row in removed}
+    def with_nodes(self, nodes: Sequence[Node]) -> "GrowingNodes":
+        """These with others, at different paths, in place of those at their paths or added."""
+        numbers, uses, put = self._numbers.copy(), self._uses.copy(), [*self._put]
         added: list[tuple[bytes, int]] = []
-        for number, node in enumerate(put, len(self._base) + len(self._put)):
-            row = rows.pop(node.path.raw, -1)
-            if row >= 0:
-                numbers[row] = number
-            else:
+        for number, node in enumerate(nodes, len(self._base) + len(put)):
+            row, old = self.find(node.path), -1
+            uses.update(_raw_manifests(node))
+            if row < 0:
                 added.append((node.path.raw, number))
-        if away := sorted(rows.values(), reverse=True):
-            numbers = np.delete(numbers, away)
-            for row in away:
-                del paths[row]
+            else:
+                for raw in _raw_manifests(self.node(row)):
+                    uses[raw] -= 1
+                    if not uses[raw]:
+                        del uses[raw]
+                old = numbers.item(row)
+                numbers[row] = number
+            put.append(Put(node, old))
+        paths = self.paths
         if added:
             added.sort()
             places = [bisect_left(paths, path) for path, _ in added]
             numbers = np.insert(numbers, places, [number for _, number in added])
             paths = sorted([*paths, *[path for path, _ in added]])
-        put = (*self._put, *put)
-        return GrowingNodes(self._base, put, numbers, paths, uses=uses, newest=self._newest)
+        base, newest = self._base, self._newest
+        return GrowingNodes(base, tuple(put), numbers, paths, uses=uses, newest=newest)
 
     @property
     @override
     def table(self) -> Table:
         if self._table is None:
-            both = Table.concat([self._base.table, node_table(self._put)])
+            both = Table.concat([self._base.table, node_table([put.node for put in self._put])])
             self._table = both.take(self._numbers)
         return self._table
 
@@ -184,7 +193,7 @@ class GrowingNodes(Nodes):
     @override
     def node(self, row: int) -> Node:
         number, count = self._numbers.item(row), len(self._base)
-        return self._base.node(number) if number < count else self._put[number - count]
+        return self._base.node(number) if number < count else self._put[number - count].node
 
     @override
     def path_text(self, row: int) -> str:
@@ -201,24 +210,24 @@ class GrowingNodes(Nodes):
             tail = _encode_whole(self._base)
         if tail is None:
             return None
-        tail = self._newest.tail = _add(tail, self._put[len(tail.put) :])
+        tail = self._newest.tail = _add(tail, self._put, self._numbers)
         return tail, self._numbers
 
 
 def patch(nodes: Nodes, *, remove: Collection[NodePath], put: Iterable[Node]) -> Nodes:
     """Does what `Nodes.patched` does; a few changes to these nodes are then quickly encoded."""
     by_path = {node.path: node for node in put}
-    rows = [row for path in {*remove, *by_path} if (row := nodes.find(path)) >= 0]
-    changes = max(len(by_path), len(rows))
-    if changes > _MOST_CHANGES or not _LEAST_NODES <= len(nodes) <= _MOST_NODES:
+    is_deleting = any(path not in by_path and nodes.find(path) >= 0 for path in remove)
+    is_fit = _LEAST_NODES <= len(nodes) <= _MOST_NODES and len(by_path) <= _MOST_CHANGES
+    if is_deleting or not is_fit:
         return nodes.patched(remove=remove, put=by_path.values())
-    if not changes:
+    if not by_path:
         return nodes
     if not isinstance(nodes, GrowingNodes):
         nodes = GrowingNodes.of(nodes)
     elif nodes.is_worn:
         nodes = GrowingNodes.of(Nodes(nodes.table, nodes.paths))
-    return nodes.replaced(rows, [*by_path.values()])
+    return nodes.with_nodes([*by_path.values()])
 
 
 def _raw_manifests(node: Node) -> list[bytes]:
@@ -228,27 +237,61 @@ def _raw_manifests(node: Node) -> list[bytes]:
 def _encode_whole(base: Nodes) -> Tail | None:
     """None if it is too large."""
     if base.listed is not None:
-        data, places = _encode_nodes(base.listed)
+        data, rows = _encode_nodes(base.listed)
     else:
-        data, (places,) = encode_tables([base.table])
-    return Tail(data, len(data) - places, (), len(data)) if len(data) <= _MAX_BYTES else None
+        data, (rows,) = encode_tables([base.table])
+    size = len(data)
+    if size > _MAX_BYTES:
+        return None
+    return Tail(data, size - rows, size - _find_texts(data, rows), (), size)
 
 
-def _add(tail: Tail, nodes: Sequence[Node]) -> Tail:
-    if not nodes:
+def _add(tail: Tail, put: tuple[Put, ...], numbers: Ints) -> Tail:
+    """Adds the nodes of `put` that are not in it yet, and empties what they replace.
+
+    `numbers` are those of all nodes that will be listed.
+    """
+    fresh = put[len(tail.put) :]
+    if not fresh:
         return tail
-    new, places = _encode_nodes(nodes)
+    new, rows = _encode_nodes([each.node for each in fresh])
+    size = len(new) + len(tail.data)
+    places = np.concatenate([tail.places, size - rows])
+    texts = np.concatenate([tail.texts, size - _find_texts(new, rows)])
     data = new + tail.data
-    places = np.concatenate([tail.places, len(data) - places])
-    return Tail(data, places, (*tail.put, *nodes), tail.whole_bytes)
+    listed = texts[numbers]
+    replaced = {texts.item(each.replaced) for each in fresh if each.replaced >= 0}
+    if gone := [place for place in replaced if not (listed == place).any()]:
+        data = _without_texts(data, gone)
+    return Tail(data, places, texts, put, tail.whole_bytes)
 
 
 def _encode_nodes(nodes: Sequence[Node]) -> tuple[bytes, Ints]:
     """Bytes, as long as a multiple of eight, and the position of each node."""
     target = RecordTarget()
-    places = [target.table(NODE_SNAPSHOT, node_record(node)) for node in nodes]
+    rows = [target.table(NODE_SNAPSHOT, node_record(node)) for node in nodes]
     target.align(8)
-    return bytes(target.data), np.array(places, np.int64)
+    return bytes(target.data), np.array(rows, np.int64)
+
+
+def _find_texts(data: bytes, rows: Ints) -> Ints:
+    """Position of the metadata of each node: a length, and as many bytes."""
+    if not len(rows):
+        return rows
+    first = rows.item(0)
+    cells = rows + (place_of(data, first, _METADATA) - first)  # all rows have the same fields
+    found: Ints = cells + np.frombuffer(data, "<u4")[cells // 4]
+    return found
+
+
+def _without_texts(data: bytes, places: Iterable[int]) -> bytes:
+    """Puts zeros in place of these texts, whose lengths stay."""
+    emptied = bytearray(data)
+    for place in places:
+        start = len(data) - place + 4
+        stop = start + int.from_bytes(data[start - 4 : start], "little")
+        emptied[start:stop] = bytes(stop - start)
+    return bytes(emptied)
 
 
 # Nodes as records.

@@ -115,6 +115,33 @@ def test_a_path_is_in_no_object_any_more_and_all_else_is_as_it_was(
         assert found_in(repository.store, text) == set()
 
 
+@pytest.mark.parametrize("is_deleted", [False, True])
+def test_later_snapshots_have_nothing_of_what_was_replaced_or_deleted(*, is_deleted: bool) -> None:
+    """They are written with what was encoded before."""
+    repository = Repository.create(MemoryStore())
+    others = [NodePath(f"/other{number}") for number in range(9)]
+
+    def commit(changed: NodePath, note: bytes | None) -> str:
+        session = repository.writable_session("main")
+        if note is None:
+            session.delete_node(changed)
+        else:
+            attributes = {"note": note.decode()}
+            session.set_node(changed, array_metadata((6,), (1,), attributes=attributes))
+        return f"{SNAPSHOTS}{session.commit('change')}"
+
+    for path in others:
+        commit(path, b"open")
+    kept = [commit(others[3], b"open too"), commit(HIDDEN, SECRET), commit(others[4], b"open too")]
+    later = [commit(HIDDEN, None if is_deleted else b"nothing"), commit(others[5], b"open too")]
+    where = {key for key in found_in(repository.store, SECRET) if key.startswith(SNAPSHOTS)}
+    assert where == {*kept[1:]}
+    purge_path(repository, plan_purge_path(repository, HIDDEN))
+    assert found_in(repository.store, SECRET) == set()
+    assert found_in(repository.store, HIDDEN.text.encode()) == set()
+    assert {*kept, *later} <= {info.key for info in repository.store.list(SNAPSHOTS)}
+
+
 def test_what_was_purged_is_told_by_the_plan(repository: Repository) -> None:
     stored = keys(repository.store, "")
     plan = plan_purge_path(repository, HIDDEN)
